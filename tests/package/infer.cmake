@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cases of case.cmake: the C library of integer networks.
+if(CASE MATCHES "^infer(_built)?$")  # a program in C, by CMake and by pkg-config, after moving what is installed
+  if(NOT CC OR NOT INFER)
+    message("skipped: no C compiler, or no cordee_infer in this build")
+    return()
+  endif()
+  set(tree ${BUILD})
+  if(CASE STREQUAL "infer_built")
+    set(tree ${WORK}/tree)
+    run(${CMAKE_COMMAND} -S ${SOURCE} -B ${tree} -D CMAKE_CXX_COMPILER=${COMPILER} -D CORDEE_INFER=ON
+      -D CORDEE_TESTS=OFF -D CORDEE_EXAMPLES=OFF -D CORDEE_BENCHMARKS=OFF)
+    run(${CMAKE_COMMAND} --build ${tree})
+    file(STRINGS ${tree}/infer/infer_variants.inc variants)
+    list(TRANSFORM variants REPLACE "CORDEE_INFER_VARIANT.([a-z0-9_]+),.*" "\\1")
+    execute_process(COMMAND ${COMPILER} -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
+    if(macros MATCHES "__x86_64__ 1" AND NOT macros MATCHES "__clang__"
+       AND NOT variants STREQUAL "avx512_vnni;avx_vnni;avx2;baseline")
+      message(FATAL_ERROR "without CORDEE_INFER_ISAS the library is built for ${variants}")
+    endif()
+  endif()
+  run(${CMAKE_COMMAND} --install ${tree} --component infer --prefix ${prefix})
+  file(RENAME ${prefix} ${WORK}/moved)
+  file(GLOB_RECURSE package ${WORK}/moved/*.cmake ${WORK}/moved/*.pc)
+  expect_no_paths(${package} PATHS ${SOURCE} ${tree} ${prefix})
+  list(LENGTH package files)
+  if(NOT files EQUAL 4)
+    message(FATAL_ERROR "the packages for CMake and pkg-config have the files ${package}")
+  endif()
+  set(program ${SOURCE}/tests/deploy/predict.c)
+  file(WRITE ${WORK}/app/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\nproject(app LANGUAGES C)\n"
+    "find_package(cordee_infer 0.1 REQUIRED)\nadd_executable(app ${program})\ntarget_link_libraries(app cordee::infer)\n")
+  run(${CMAKE_COMMAND} -S ${WORK}/app -B ${WORK}/build -D CMAKE_C_COMPILER=${CC} -D CMAKE_PREFIX_PATH=${WORK}/moved)
+  run(${CMAKE_COMMAND} --build ${WORK}/build)
+  expect_error("error: cannot read ${WORK}/none: No such file" ${WORK}/build/app ${WORK}/none 1 1)
+  find_program(PKG_CONFIG pkg-config)
+  if(NOT PKG_CONFIG)
+    message("by CMake alone: pkg-config is not installed")
+    return()
+  endif()
+  file(GLOB_RECURSE pc ${WORK}/moved/*.pc)
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs ${pc} OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(${CC} ${program} ${flags} -o ${WORK}/by_pkg_config)
+  string(REGEX MATCH "-L([^;]+)" _ "${flags}")
+  expect_error("error: cannot read ${WORK}/none: No such file" ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${CMAKE_MATCH_1} ${WORK}/by_pkg_config
+    ${WORK}/none 1 1)
+elseif(CASE STREQUAL "infer_without_binutils")
+  set(options ${few_parts} -D CORDEE_INFER=ON)
+  # Where CMake's linker is another one, as with clang, GNU's is looked for.
+  run(${options} -D CORDEE_INFER_ISAS=AUTO -D CMAKE_LINKER=${CMAKE_COMMAND})
+  foreach(absent -DCORDEE_GNU_LINKER=${CMAKE_COMMAND} -DCMAKE_OBJCOPY=)
+    expect_error("CORDEE_INFER=ON needs GNU ld and objcopy" ${options} ${absent})
+  endforeach()
+  expect_error("CORDEE_INFER_ISAS=sse: for" ${options} -D CORDEE_INFER_ISAS=sse)
+  run(${options} -D CORDEE_INFER_ISAS=baseline)
+else()
+  set(has_case OFF)
+endif()

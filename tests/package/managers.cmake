@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cases of case.cmake: as Debian, conan, vcpkg and Spack build and install the library.
+if(CASE STREQUAL "debian")
+  find_program(DPKG_DEB dpkg-deb)
+  if(NOT DPKG_DEB)
+    message("skipped: no dpkg-deb, which builds Debian's packages")
+    return()
+  endif()
+  run(${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/deb)
+  file(GLOB package ${WORK}/deb/libcordee-dev_*.deb)
+  run(${DPKG_DEB} -x ${package} ${WORK}/unpacked)
+  configure(-D CMAKE_PREFIX_PATH=${WORK}/unpacked/usr -D VERSION=0.1)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "conan")  # the recipe and its test_package, without network, in a home of its own
+  find_program(CONAN conan)
+  if(NOT CONAN)
+    message("skipped: no conan: pip install conan")
+    return()
+  endif()
+  file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/LICENSE ${SOURCE}/cmake ${SOURCE}/include ${SOURCE}/packaging DESTINATION ${WORK}/tree)
+  set(ENV{CONAN_HOME} ${WORK}/home)
+  set(ENV{CXX} ${COMPILER})
+  run(${CONAN} profile detect)
+  run(${CONAN} remote disable *)
+  run(${CONAN} create ${WORK}/tree/packaging/conan -s compiler.cppstd=20 --build=missing)
+elseif(CASE STREQUAL "vcpkg")
+  run(${CMAKE_COMMAND} -D PORT=${SOURCE}/packaging/vcpkg/cordee -D WORK=${WORK} -D COMPILER=${COMPILER}
+    -P ${CMAKE_CURRENT_LIST_DIR}/vcpkg.cmake)
+  set(consumer ${SOURCE}/packaging/conan/test_package)
+  run(${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D CMAKE_PREFIX_PATH=${WORK}/packages/cordee)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "spack")  # the options of package.py are the project's, and what they install is found
+  find_program(PYTHON NAMES python3)
+  if(NOT PYTHON)
+    message("skipped: no python3: package python3")
+    return()
+  endif()
+  execute_process(COMMAND ${PYTHON} ${CMAKE_CURRENT_LIST_DIR}/spack.py ${SOURCE}/packaging/spack/packages/cordee/package.py
+    OUTPUT_VARIABLE out COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" lines "${out}")
+  list(POP_FRONT lines version without_zlib with_zlib)
+  file(STRINGS ${BUILD}/cordee-config-version.cmake own REGEX "set.PACKAGE_VERSION \"")
+  string(REPLACE "version " "" version "${version}")
+  if(NOT own MATCHES "\"${version}\"" OR NOT with_zlib MATCHES "-DCORDEE_ZLIB=ON")
+    message(FATAL_ERROR "package.py has another version than ${own}, or +zlib no effect:\n${out}")
+  endif()
+  separate_arguments(without_zlib)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CMAKE_CXX_COMPILER=${COMPILER} ${without_zlib}
+    OUTPUT_QUIET ERROR_VARIABLE messages COMMAND_ERROR_IS_FATAL ANY)
+  if(messages MATCHES "Manually-specified variables were not used")
+    message(FATAL_ERROR "package.py: ${messages}")
+  endif()
+  run(${CMAKE_COMMAND} --install ${WORK}/source --prefix ${prefix})
+  run(${CMAKE_COMMAND} -S ${SOURCE}/packaging/conan/test_package -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D CMAKE_PREFIX_PATH=${prefix})
+else()
+  set(has_case OFF)
+endif()

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cases of case.cmake: the library without components, and errors of what a project asks for.
+if(CASE STREQUAL "find_package")  # after moving the installed files: the package is relocatable
+  install_to(${prefix})
+  file(RENAME ${prefix} ${WORK}/moved)
+  configure(-D CMAKE_PREFIX_PATH=${WORK}/moved -D VERSION=0.1)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "readme")  # README's project, with its own first program
+  file(READ ${SOURCE}/README.md text)
+  string(REGEX MATCH "\n```cmake\n([^`]+)```" block "${text}")
+  string(REPLACE "/path/to/cordee" ${SOURCE} project "${CMAKE_MATCH_1}")
+  file(WRITE ${WORK}/app/CMakeLists.txt "${project}")
+  file(COPY_FILE ${SOURCE}/examples/quick_start.cpp ${WORK}/app/app.cpp)
+  run(${CMAKE_COMMAND} -S ${WORK}/app -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_EXPORT_COMPILE_COMMANDS=ON)
+  file(READ ${WORK}/build/compile_commands.json commands)
+  if(NOT commands MATCHES "-O3.*app[.]cpp" OR NOT commands MATCHES "-march=native")
+    message(FATAL_ERROR "README's project is compiled by ${commands}")
+  endif()
+  if(ALL)
+    run(${CMAKE_COMMAND} --build ${WORK}/build)
+    expect_error("error: no folder ${WORK}/nowhere: pass that of Fashion-MNIST" ${WORK}/build/app ${WORK}/nowhere)
+  endif()
+elseif(CASE STREQUAL "fetch_content")
+  configure(-D METHOD=${CASE} -D CORDEE_SOURCE=${SOURCE})
+  build_and_run(consumer)
+elseif(CASE STREQUAL "only_cxx")  # a project in C++ gets no language and no MPI that it did not ask for
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D METHOD=fetch_content -D CORDEE_SOURCE=${SOURCE} -D CORDEE_ZLIB=OFF -D CMAKE_DISABLE_FIND_PACKAGE_doctest=ON
+    -D CORDEE_XXHASH_LIBRARY=OFF OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE result)
+  foreach(line "cordee [0-9.]+: training on the CPU" "zlib +off; -D CORDEE_ZLIB=ON" "testing +no: needs doctest, which was not found"
+      "checkpoint +no: needs nlohmann-json 3.2 and xxHash" "onednn +off; -D CORDEE_ONEDNN=ON" "mpi +off; -D CORDEE_MPI=ON"
+      "cuda +off; -D CORDEE_CUDA=ON" "nccl +off; -D CORDEE_NCCL=ON")
+    if(result OR NOT out MATCHES "-- +${line}")
+      message(FATAL_ERROR "expected \"${line}\" in:\n${out}")
+    endif()
+  endforeach()
+  file(STRINGS ${WORK}/build/CMakeCache.txt searched REGEX "^(CMAKE_CUDA_COMPILER|MPI_CXX|CORDEE_ONEDNN_LIBRARY)")
+  if(searched)
+    message(FATAL_ERROR "a project in C++ has looked for ${searched}")
+  endif()
+elseif(CASE STREQUAL "with_cuda")  # a project compiled with CUDA gets cordee::cuda without asking
+  if(NOT CUDA)
+    message("skipped: CUDA compiler not found")
+    return()
+  endif()
+  configure(-D METHOD=fetch_content -D CORDEE_SOURCE=${SOURCE} -D COMPONENTS=cuda)
+elseif(CASE STREQUAL "add_subdirectory")
+  configure(-D METHOD=${CASE} -D CORDEE_SOURCE=${SOURCE})
+  build_and_run(consumer)
+elseif(CASE STREQUAL "zlib_not_found")
+  file(READ ${BUILD}/cordee-config.cmake text)
+  if(NOT text MATCHES "if\\(ON\\)")
+    message("skipped: built without zlib")
+    return()
+  endif()
+  install_to(${prefix})
+  expect_error("cordee was installed with zlib, which is not found here"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix}
+    -D CMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON)
+elseif(CASE MATCHES "^absent_(.*)$")
+  install_to(${prefix})
+  include(${SOURCE}/cmake/components.cmake)
+  expect_error("component ${CMAKE_MATCH_1}: ${cordee_absent_${CMAKE_MATCH_1}}"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
+elseif(CASE STREQUAL "unknown_component")
+  install_to(${prefix})
+  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset;simulated;zeromq"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
+elseif(CASE STREQUAL "wrong_version")
+  install_to(${prefix})
+  expect_error("compatible with requested version \"0.2\""
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D VERSION=0.2)
+elseif(CASE STREQUAL "options")
+  include(${SOURCE}/cmake/components.cmake)
+  foreach(component IN LISTS cordee_absent)
+    string(TOUPPER ${component} upper)
+    expect_error("CORDEE_${upper}=ON: ${cordee_absent_${component}}"
+      ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/${component} -D CORDEE_${upper}=ON)
+  endforeach()
+elseif(CASE STREQUAL "architecture")  # a package with a shared library is not for every architecture
+  foreach(infer OFF ON)
+    run(${few_parts} -D CORDEE_INFER=${infer} -D CORDEE_INFER_ISAS=baseline)
+    file(STRINGS ${WORK}/source/CPackConfig.cmake found REGEX "CPACK_(DEBIAN|RPM)_PACKAGE_ARCHITECTURE")
+    set(wanted_OFF [[set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE "all");set(CPACK_RPM_PACKAGE_ARCHITECTURE "noarch")]])
+    set(wanted_ON "")  # cpack finds out
+    if(NOT found STREQUAL wanted_${infer})
+      message(FATAL_ERROR "with CORDEE_INFER=${infer} packages have \"${found}\"")
+    endif()
+  endforeach()
+elseif(CASE STREQUAL "no_absolute_paths")
+  install_to(${prefix})
+  file(GLOB_RECURSE files ${prefix}/*.cmake)
+  if(NOT files)
+    message(FATAL_ERROR "nothing was exported")
+  endif()
+  expect_no_paths(${files} PATHS ${SOURCE} ${BUILD} ${prefix})
+else()
+  set(has_case OFF)
+endif()
