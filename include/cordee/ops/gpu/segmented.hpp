@@ -32,7 +32,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-inline constexpr std::size_t segment_chunk = 4096;  // 16 numbers per thread of a pass
+/// Numbers in a chunk: 16 for each thread of a block.
+inline constexpr std::size_t segmented_chunk_size = 4096;
 
 /// Consecutive segments of a table, as a kernel parameter.
 class table_part {
@@ -137,7 +138,7 @@ struct segment_squares_kernel {
   // Each chunk costs a sum. Bodies that also write have fewer threads on a multiprocessor, so that
   // long chunks would leave some of them idle at the end.
   static constexpr std::size_t chunk =
-      std::same_as<Body, load_op<Real>> ? 4 * segment_chunk : segment_chunk;
+      std::same_as<Body, load_op<Real>> ? 4 * segmented_chunk_size : segmented_chunk_size;
   table_part table;
   squared_body<Body> bodies[std::size_t{Bodies}];
   double* partial;    // (Bodies, chunks)
@@ -190,7 +191,7 @@ void segmented_for(S s, std::span<const segment> table, const Body& body) {
       sizeof(kernel) <= 4096,
       "segmented: a body of more than 4 KiB with its table exceeds a kernel's parameters; "
       "keep arrays in device memory");
-  for_each_part(table, segment_chunk, [&](const auto& part) {
+  for_each_part(table, segmented_chunk_size, [&](const auto& part) {
     s.launch_kernel(part.chunks(), kernel{part, body});
   });
 }
