@@ -23,6 +23,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/ops/engines/tensor_core/engine.hpp>
+#include <cordee/ops/engines/tensor_core/persistent.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/linear.hpp>
@@ -72,6 +73,12 @@ void measure_tensor_core(table& rows) {
             [&] { tensor_core::pack<N>(p, dw, w, at.s); });
     measure(rows, "fprop " + name, {x_bytes + w_bytes, y_bytes},
             [&] { tensor_core::fprop<N>(p, samples, x, w, y, at.s); });
+    const implicit_gemm g = fprop_gemm<N>(p, samples);
+    if (g.reads_in_order())
+      measure(rows, "fprop, persistent " + name, {x_bytes + w_bytes, y_bytes}, [&] {
+        launch_persistent(g, x, w, identity_prologue{}, store_epilogue<N>{y}, at.s,
+                          [](const auto&) { return std::size_t{3}; });
+      });
     // Two doubles of each chunk are written and read, and two of each set.
     auto rows_of_channels = filled<float>(8 * static_cast<std::size_t>(p.filters));
     float* const of_channels = rows_of_channels.span().data;

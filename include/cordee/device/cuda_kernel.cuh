@@ -115,16 +115,37 @@ inline void expect_launched(const char* function) {
   if (status != cudaSuccess) cuda_failed(status, concat("launch of ", kernel_name(function)));
 }
 
-/// Requires blocks > 0.
+/// The kernel's dynamic shared memory in bytes, which a launch may then have.
 template <class Kernel>
-void launch_cuda_kernel(std::size_t blocks, const Kernel& kernel, cudaStream_t s) {
-  static_assert(sizeof(Kernel) <= max_kernel_bytes,
-                "a kernel's parameters are at most 4 KiB: keep arrays in device memory");
+std::size_t allowed_shared_memory(const Kernel& kernel) {
   const std::size_t shared = shared_bytes(kernel);
   if (shared + declared_shared > shared_without_opt_in) {
     static std::atomic<std::size_t> allowed[known_gpus] = {};
     allow_shared_memory(reinterpret_cast<const void*>(&kernel_entry<Kernel>), shared, allowed);
   }
+  return shared;
+}
+
+/// Blocks of the kernel that the current GPU holds at once.
+template <class Kernel>
+std::size_t resident_cuda_blocks(const Kernel& kernel) {
+  int ordinal = 0, multiprocessors = 0, blocks = 0;
+  cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
+  cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal),
+             "cudaDeviceGetAttribute");
+  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+                 &blocks, reinterpret_cast<const void*>(&kernel_entry<Kernel>), Kernel::threads,
+                 allowed_shared_memory(kernel), cudaOccupancyDefault),
+             "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags");
+  return static_cast<std::size_t>(multiprocessors) * static_cast<std::size_t>(blocks);
+}
+
+/// Requires blocks > 0.
+template <class Kernel>
+void launch_cuda_kernel(std::size_t blocks, const Kernel& kernel, cudaStream_t s) {
+  static_assert(sizeof(Kernel) <= max_kernel_bytes,
+                "a kernel's parameters are at most 4 KiB: keep arrays in device memory");
+  const std::size_t shared = allowed_shared_memory(kernel);
   kernel_entry<Kernel><<<static_cast<unsigned>(blocks), Kernel::threads, shared, s>>>(kernel);
   expect_launched(__PRETTY_FUNCTION__);
 }

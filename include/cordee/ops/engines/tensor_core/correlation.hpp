@@ -6,9 +6,8 @@
 //   C[m, f] = sum over k of A[m, k] w[f, k]        m a pixel, f a filter, k a tap and a channel
 //
 // A thread copies the same 16-byte column of every row of a K step, so it walks through K once for
-// all rows, and adds the same distance to the address of each. Which taps of a pixel lie inside the
-// image is a mask of two bit sets, found once. Padding pixels and positions beyond K are copied as
-// zeros.
+// all rows, and adds the same distance to the address of each. A mask of two bit sets, found once,
+// has a pixel's taps inside the image. Padding pixels and positions beyond K are copied as zeros.
 #pragma once
 
 #include <algorithm>
@@ -69,6 +68,22 @@ class correlation_loader {
     const device::tile_chunk a = device::rows_first(warp.lane), b = device::chunks_first(warp.lane);
     a_lane_ = rows::offset(warp.row + a.row, a.chunk);
     b_lane_ = Tile::rows * rows::pitch + rows::offset(warp.column + b.row, b.chunk);
+  }
+
+  /// Goes on to another tile of a GEMM that reads its pixels in order.
+  CORDEE_DEVICE void begin_in_order(const implicit_gemm& g, const N* in, const weight* w,
+                                    int first_pixel, int first_filter, int thread) {
+    static_assert(!Prologue::has_transform);
+    k_ = transform_k_;  // still at the first position
+    const int row = thread / copies_per_row, channel = k_.channel();
+    for (int i = 0; i < a_passes; ++i) {
+      const int pixel = first_pixel + row + i * rows_per_pass;
+      a_[i] = in + std::ptrdiff_t{pixel} * g.channels + channel;
+      a_mask_[i] = pixel < static_cast<int>(g.pixels()) ? g.channels : 0;
+    }
+    b_ = w + std::ptrdiff_t{first_filter + row} * g.channels + channel;
+    for (int i = 0; i < b_passes; ++i)
+      b_mask_[i] = first_filter + row + i * rows_per_pass < g.filters ? g.channels : 0;
   }
 
   template <class Block>
@@ -225,7 +240,6 @@ struct correlation_kernel {
     }
   }
 
- private:
   /// ptxas divides integers by a float's reciprocal, so a kernel of integers alone multiplies. (The
   /// main loops of others, strided dgrad's most, would have more instructions, of other registers.)
   [[nodiscard]] CORDEE_DEVICE int k_steps() const {
@@ -235,6 +249,8 @@ struct correlation_kernel {
     else
       return numbers / step;
   }
+
+ private:
   /// Of a pixel's first channel in the output.
   [[nodiscard]] CORDEE_DEVICE std::size_t offset_of(int pixel) const {
     if constexpr (Strided) return g.output_offset(pixel);

@@ -84,6 +84,15 @@ struct implicit_gemm {
   /// At most one tap: a 1 x 1 window, or one remainder of a strided dgrad.
   [[nodiscard]] constexpr bool has_one_tap() const { return down.taps * across.taps <= 1; }
 
+  /// Whether output pixel m reads the input pixel m alone.
+  [[nodiscard]] constexpr bool reads_in_order() const {
+    const auto is_copied = [](const gemm_axis& axis) {
+      return axis.taps == 1 && axis.count == axis.in && axis.step == 1 && axis.origin == 0 &&
+             axis.stride == 1;
+    };
+    return window == 1 && is_copied(down) && is_copied(across);
+  }
+
   /// The sample of an output pixel and the input pixel that it reads at the first tap.
   struct window_origin {
     int sample, top, left;

@@ -103,6 +103,7 @@ constexpr void with_tensor_core_tile(int columns, const F& f) {
 /// One thread's part of its warp's part of the tile.
 template <class Tile, class Mma>
 struct warp_tile {
+  static constexpr int prefetched = Tile::stages - 1;  // stages
   int lane, row, column;  // row and column: the warp's first in the tile
   device::accumulator_fragment<Mma> c[Tile::fragments_down][Tile::fragments_across] = {};
 
@@ -116,11 +117,22 @@ struct warp_tile {
   /// `load_a` and `load_b` read fragment i of this warp for mma step k. Collective.
   template <class Block, class Loader>
   CORDEE_DEVICE void run_k_loop(Block& b, int steps, Loader& loader, std::byte* memory) {
-    constexpr int prefetched = Tile::stages - 1, last = prefetched * Loader::stage_bytes;
+    fetch_first_stages(b, steps, loader, memory);
+    run_fetched_k_loop(b, steps, loader, memory);
+  }
+  /// Starts the copies of all stages but the last one.
+  template <class Block, class Loader>
+  CORDEE_DEVICE static void fetch_first_stages(Block& b, int steps, Loader& loader,
+                                               std::byte* memory) {
     for (int step = 0; step < prefetched; ++step) {
       if (step < steps) loader.fetch(b, memory + step * Loader::stage_bytes);
       b.commit_group();
     }
+  }
+  /// The K loop behind these. At its end no thread reads a stage, and no copy is pending.
+  template <class Block, class Loader>
+  CORDEE_DEVICE void run_fetched_k_loop(Block& b, int steps, Loader& loader, std::byte* memory) {
+    constexpr int last = prefetched * Loader::stage_bytes;
     int current = 0, previous = last;  // offsets of stages
     for (int step = 0; step < steps; ++step) {
       b.template wait_group<prefetched - 1>();
