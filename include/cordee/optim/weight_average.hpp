@@ -61,6 +61,8 @@ struct set_average {
     f.gain = static_cast<Real>(gain);
   }
 };
+template <class Prepared>  // clang 16 does not deduce an aggregate's
+set_average(Prepared) -> set_average<Prepared>;
 
 /// stochastic_average's, without a division by the period.
 struct stochastic_gain {
