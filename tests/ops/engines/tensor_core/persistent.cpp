@@ -14,6 +14,17 @@
 using namespace support;
 using namespace cordee::detail::ops;
 
+namespace {
+struct counting_stream : emulated::stream {
+  std::size_t* blocks;  // of the last launch
+  template <class Kernel>
+  void launch_kernel(std::size_t n, const Kernel& kernel) const {
+    *blocks = n;
+    emulated::stream::launch_kernel(n, kernel);
+  }
+};
+}  // namespace
+
 TEST_CASE_TEMPLATE("persistent: as many blocks as tiles or fewer, the bits of one block per tile",
                    N, half, bfloat) {
   std::size_t fewest = 100, most = 0;
@@ -38,9 +49,10 @@ TEST_CASE("persistent: the launch is one block per tile, and no more than are re
   fixture.w = short_numbers<half>(fixture.p.weights(), 2);
   const auto in = fixture.in_memory(fixture.x, fixture.p.in), weights = fixture.packed();
   auto wanted = fixture.exact_output(fixture.x);
+  std::size_t launched = 0;
   const auto launch = [&](const implicit_gemm& g, const auto& epilogue, std::size_t resident) {
-    launch_persistent(g, in.data(), weights.data(), identity_prologue{}, epilogue, fixture.at.s,
-                      [&](const auto& kernel) {
+    launch_persistent(g, in.data(), weights.data(), identity_prologue{}, epilogue,
+                      counting_stream{fixture.at.s, &launched}, [&](const auto& kernel) {
                         CHECK(kernel.tiles() == 5);
                         return resident;
                       });
@@ -49,6 +61,7 @@ TEST_CASE("persistent: the launch is one block per tile, and no more than are re
   for (const std::size_t resident : {1, 2, 5, 6, 264}) {
     auto y = fixture.output();
     launch(g, store_epilogue<half>{y.data()}, resident);
+    CHECK(launched == std::min(resident, std::size_t{5}));
     CHECK(fixture.numbers(y) == as<half>(wanted));
   }
   std::vector<float> bias(72);  // 0 for the padding
