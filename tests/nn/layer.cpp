@@ -89,7 +89,7 @@ TEST_CASE("layer: a node's optional passes are called where the neighbor is thei
 TEST_CASE("layout_builder: packed parameters do not overlap; activations have their own index") {
   layout_builder layout{};
   std::size_t end = 0;
-  for (const std::size_t numbers : {0, 1, 63, 64, 65}) {
+  for (const std::size_t numbers : {0U, 1U, 63U, 64U, 65U}) {
     CAPTURE(numbers);
     const std::size_t at = layout.reserve_packed<double>(numbers);
     CHECK(at >= end);
@@ -102,7 +102,7 @@ TEST_CASE("layout_builder: packed parameters do not overlap; activations have th
   CHECK(layout.add_activation(24) == 2);
   CHECK(layout.activations == 3);
   CHECK(layout.activation_bytes == 32);
-  for (const std::size_t numbers : {3, 7, 5}) layout.note_activation_size(numbers);
+  for (const std::size_t numbers : {3U, 7U, 5U}) layout.note_activation_size(numbers);
   CHECK(layout.largest_activation == 7);
 }
 
