@@ -53,7 +53,7 @@ TEST_CASE(
   const std::size_t header = file.good[0] + std::size_t{256} * file.good[1] + 8;
   std::size_t harmless = 0;
   for (std::size_t i = 0; i < file.good.size(); ++i)
-    for (const int change : {1, 4, 128, 255, ' ' ^ '\n'}) {
+    for (const int change : {1 << i % 8, ' ' ^ '\n'}) {
       const char changed = static_cast<char>(file.good[i] ^ change);
       const std::string message = file.refusal(i, {&changed, 1});
       if (!message.empty()) {

@@ -116,9 +116,9 @@ TEST_CASE("quantize_network: each option, and each set of them, is the function 
   run.fit(feed, 2);
   std::vector<std::vector<std::int32_t>> all;
   const auto compare = [&](quantize_network_options o, const auto&... range) {
-    // All sets of the options on extremes; on the other ranges none of them and all.
+    // All sets of the options on extremes; on the other ranges all of the options.
     const std::vector<int> sets =
-        all.empty() ? std::vector{0, 1, 2, 3, 4, 5, 6, 7} : std::vector{0, 7};
+        all.empty() ? std::vector{0, 1, 2, 3, 4, 5, 6, 7} : std::vector{7};
     for (const int bits : sets) {
       CAPTURE(bits);
       o.equalize_layers = (bits & 1) != 0;
@@ -255,7 +255,7 @@ TEST_CASE("quantize_network: the report names the layer whose range was damaged"
                  {.range = one_narrow_range{.narrow = damaged}, .correct_bias = correct}, data)
           .second;
     };
-    const quantization_report report = report_of(false), corrected = report_of(true);
+    const quantization_report report = report_of(false);
     REQUIRE(report.layers.size() == 7);
     CHECK(report.costliest() == damaged);
     CHECK(describe(report).find(report.layers[damaged].name + " costs most") != std::string::npos);
@@ -267,7 +267,9 @@ TEST_CASE("quantize_network: the report names the layer whose range was damaged"
     CHECK(report.fp32.mean_loss() == doctest::Approx(wanted.mean_loss()).epsilon(1e-3));
     CHECK(report.fp32.accuracy() == wanted.accuracy());
     CHECK(report.int8.mean_loss() > report.fp32.mean_loss());
+    if (damaged != 3) continue;
     // Corrected biases are those of int8.
+    const quantization_report corrected = report_of(true);
     CHECK(corrected.fp32.loss == report.fp32.loss);
     CHECK(corrected.single[damaged].loss == report.single[damaged].loss);
     CHECK(corrected.int8.loss != report.int8.loss);

@@ -34,7 +34,7 @@ using small_resnet =
                        block<24, 2, projection<24, 2>>, global_average_pool, linear<10>>,
             int8, cpu, direct, extent{1, 28, 28}, 10>;
 
-constexpr std::size_t trained = 4000, held_out = 300;
+constexpr std::size_t trained = 4000, held_out = 100;
 
 /// The first images of Fashion-MNIST's test set; the others are not trained on.
 struct training_images {
@@ -160,12 +160,12 @@ TEST_CASE("integer batch norms of a trained network give each output of the real
     }
   }
   MESSAGE(outputs, " outputs, ", unclipped, " not clipped, ", ties, " near a tie, ", correct,
-          " of 300 right, ", as_folded, " as folded");
+          " of 100 right, ", as_folded, " as folded");
   CHECK(wrong == 0);
   CHECK(unclipped > outputs / 4);
   CHECK(ties < outputs / 100'000);
-  CHECK(correct > 150);  // a guess: 30
-  CHECK(as_folded >= 295);
+  CHECK(correct > 50);  // a guess: 10
+  CHECK(as_folded >= 98);
 }
 
 #endif

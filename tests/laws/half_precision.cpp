@@ -165,12 +165,12 @@ curve curve_of(int ranks, const O& optimizer, double learning_rate) {
     }
   };
   curve result;
-  const synthetic data{.extent = options.image, .classes = 10, .samples = 192, .seed = 3};
+  const synthetic data{.extent = options.image, .classes = 10, .samples = 96, .seed = 3};
   on_ranks(ranks, [&](threads comm) {
     resnet<8, P, cpu, options> net;
     loader feed{data,
                 comm,
-                {.global_batch = 48, .seed = 5},
+                {.global_batch = 24, .seed = 5},
                 pad_crop_flip{.pad = 1, .flip = true},
                 normalize::measured(data)};
     trainer run{net,
@@ -193,7 +193,7 @@ void check_one_curve(const O& optimizer, double learning_rate) {
     const curve parallel = curve_of<P>(ranks, optimizer, learning_rate);
     REQUIRE(parallel.losses.size() == 16);
     // The first step has the same activations, rounding included. In its gradient only fp32 sums
-    // over samples have another order: a rank's share of the loss is a multiple of 1/48, not a
+    // over samples have another order: a rank's share of the loss is a multiple of 1/24, not a
     // power of two, so that gradients of activations are rounded at other places.
     CHECK(close(parallel.losses[0], alone.losses[0], 1e-6));
     CHECK(std::abs(parallel.norms[0] / alone.norms[0] - 1) < unit_roundoff<P>);

@@ -63,12 +63,16 @@ TEST_CASE("the curvature of a network is that of second differences of its loss"
     x[j] += b;
     return sample.loss(x);
   };
+  std::vector<std::size_t> numbers;  // the padding between segments has no curvature
+  for (const segment& of : net::segments())
+    for (std::size_t i = of.offset; i < of.end(); ++i) numbers.push_back(i);
   std::vector<double> hessian(n * n);
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j <= i; ++j)
-      hessian[i * n + j] = hessian[j * n + i] = (loss_at(i, h, j, h) - loss_at(i, h, j, -h) -
-                                                 loss_at(i, -h, j, h) + loss_at(i, -h, j, -h)) /
-                                                (4 * h * h);
+  for (const std::size_t i : numbers)
+    for (const std::size_t j : numbers)
+      if (j <= i)
+        hessian[i * n + j] = hessian[j * n + i] = (loss_at(i, h, j, h) - loss_at(i, h, j, -h) -
+                                                   loss_at(i, -h, j, h) + loss_at(i, -h, j, -h)) /
+                                                  (4 * h * h);
   const auto product = [&](const std::vector<double>& v) {
     std::vector<double> y(n);
     for (std::size_t i = 0; i < n; ++i)
@@ -89,7 +93,7 @@ TEST_CASE("the curvature of a network is that of second differences of its loss"
 
   const std::vector<double> g = sample.gradient(w);
   double slope = 0;
-  for (std::size_t i = 0; i < n; ++i)
+  for (const std::size_t i : numbers)
     slope =
         std::max(slope, std::abs((loss_at(i, 1e-6, 0, 0) - loss_at(i, -1e-6, 0, 0)) / 2e-6 - g[i]));
   CHECK(slope < 1e-8);

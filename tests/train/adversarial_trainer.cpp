@@ -98,7 +98,7 @@ TEST_CASE(
 }
 
 TEST_CASE("adversarial: fit, which looks ahead, has the bits of steps that do not") {
-  const synthetic few{.extent = {1, 16, 16}, .classes = 4, .samples = 48, .seed = 3};
+  const synthetic few{.extent = {1, 16, 16}, .classes = 4, .samples = 12, .seed = 3};
   for (const int ranks : {1, 2, 3})
     for (const bool is_stale : {true, false}) {
       if (!is_stale && ranks != 2) continue;  // nothing is made ahead
@@ -107,17 +107,17 @@ TEST_CASE("adversarial: fit, which looks ahead, has the bits of steps that do no
         const detail::nn::adversarial_options options{.steps = 2, .stale = is_stale};
         model ahead(options), alone(options);
         const auto feed_with = [&] {
-          return loader{few, comm, {.global_batch = 12, .accumulate = 2, .seed = 5}, {}, {}};
+          return loader{few, comm, {.global_batch = 6, .accumulate = 2, .seed = 5}, {}, {}};
         };
         loader feed = feed_with(), other = feed_with();
         trainer run{ahead, sgd{}, steady, ring{comm}, {.seed = 3}};
         trainer second{alone, sgd{}, steady, ring{comm}, {.seed = 3}};
         run.fit(feed, 2);
-        for (int k = 0; k < 8; ++k) second.step(other.next(), other.epoch(k));
+        for (int k = 0; k < 4; ++k) second.step(other.next(), other.epoch(k));
         CHECK(std::equal(run.weights().begin(), run.weights().end(), second.weights().begin()));
-        // Two micro-batches in each of eight steps; beside a step, all but the first one's.
-        CHECK(run.packed_parameters().adversary->made_late() == (is_stale ? 2 : 16));
-        CHECK(second.packed_parameters().adversary->made_late() == 16);
+        // Two micro-batches in each of four steps; beside a step, all but the first one's.
+        CHECK(run.packed_parameters().adversary->made_late() == (is_stale ? 2 : 8));
+        CHECK(second.packed_parameters().adversary->made_late() == 8);
         return 0;
       });
     }

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/config.hpp>
@@ -91,17 +92,23 @@ struct integer_point {
   int x = 0;
   std::int64_t y = 0;
 };
-/// The first and the last x of each value of a monotone function.
+/// Sets `points` to the first and the last x of each value of a monotone function.
 template <std::invocable<int> Function>
-std::vector<integer_point> corners(const Function& function, integer_range in) {
-  std::vector<integer_point> points;
-  for (int x = in.low; x <= in.high; ++x) {
-    const std::int64_t y = function(x);
+void find_corners(const Function& function, integer_range in, std::vector<integer_point>& points) {
+  points.clear();
+  std::int64_t y = function(in.low);
+  for (int x = in.low;;) {
     points.push_back({x, y});
     int step = 1, last = x;
+    std::int64_t beyond = y;  // at last + 1, in the end
     const auto advance = [&] {
-      const bool is_same = step <= in.high - last && function(last + step) == y;
-      if (is_same) last += step;
+      if (step > in.high - last) return false;
+      const std::int64_t found = function(last + step);
+      const bool is_same = found == y;
+      if (is_same)
+        last += step;
+      else
+        beyond = found;
       return is_same;
     };
     while (advance()) step *= 2;
@@ -110,17 +117,19 @@ std::vector<integer_point> corners(const Function& function, integer_range in) {
       advance();
     }
     if (last > x) points.push_back({last, y});
-    x = last;
+    if (last == in.high) return;
+    x = last + 1;
+    y = beyond;
   }
-  return points;
 }
 
 /// The integer form of `function`(x), which is k x + b rounded by some rule. Empty where no shift
-/// up to `most` is exact.
+/// up to `most` is exact. `points` is memory to work in, megabytes for a range of 18 bits.
 template <std::invocable<int> Function>
 std::optional<integer_affine> fit_integer_affine(double k, const Function& function,
-                                                 integer_range in, int most = 30) {
-  const std::vector<integer_point> points = corners(function, in);  // between them, no bound is met
+                                                 integer_range in, int most = 30,
+                                                 std::vector<integer_point>&& points = {}) {
+  find_corners(function, in, points);  // between them, no bound is met
   for (int shift = 0; shift <= most; ++shift) {
     const double scaled = std::ldexp(k, shift);
     for (const double multiplier : {std::floor(scaled), std::ceil(scaled)}) {
@@ -143,11 +152,12 @@ std::optional<integer_affine> fit_integer_affine(double k, const Function& funct
 /// The same of k x + b, with k and b as exact reals, halves rounded up. Empty also where k or b is
 /// not finite.
 inline std::optional<integer_affine> fit_integer_affine(double k, double b, integer_range in,
-                                                        int most = 30) {
+                                                        int most = 30,
+                                                        std::vector<integer_point>&& points = {}) {
   const double bound = std::abs(k) * std::max(std::abs(in.low), std::abs(in.high)) + std::abs(b);
   if (!(bound < 0x1p30)) return std::nullopt;
   return fit_integer_affine(
-      k, [=](int x) { return exact_affine(k, b, x); }, in, most);
+      k, [=](int x) { return exact_affine(k, b, x); }, in, most, std::move(points));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
