@@ -77,6 +77,18 @@ TEST_CASE("integer batch norm: exact for every input, for the bounds of B, at la
   }
 }
 
+TEST_CASE("integer batch norm: 18 bits are fitted from few values of a steep function") {
+  for (const int k : {1, 316, -4000}) {
+    int calls = 0;
+    const auto function = [&](int x) {
+      ++calls;
+      return floor_divide(std::int64_t{k} * 1000 * x + 37 * x + 500, 1000);
+    };
+    REQUIRE(fit_integer_affine(k + 0.037, function, {-131072, 131071}));
+    CHECK(calls < 5000);
+  }
+}
+
 TEST_CASE("integer batch norm: halves round up, at exact ties and beside them") {
   const auto half = *fit_integer_affine(0.5, 0, signed_bytes);
   CHECK(half(1) == 1);

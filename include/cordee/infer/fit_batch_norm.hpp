@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
@@ -39,9 +38,8 @@ inline std::optional<integer_batch_norm> fit_batch_norm(std::span<const double> 
   const int most = 60 - std::ilogb(bound);  // 2^61 > bound 2^L, and B is less than 2^(L + 1) off
   integer_batch_norm out;
   std::vector<ops::integer_affine> channels;
-  std::vector<ops::integer_point> points;
   for (std::size_t c = 0; c < k.size(); ++c) {
-    const auto fitted = ops::fit_integer_affine(k[c], b[c], in, most, std::move(points));
+    const auto fitted = ops::fit_integer_affine(k[c], b[c], in, most);
     if (!fitted) return std::nullopt;
     channels.push_back(*fitted);
     out.shift = std::max(out.shift, fitted->shift);

@@ -8,8 +8,9 @@
 //
 // L is the smallest shift for which K = floor(k 2^L) or ceil(k 2^L) leaves a B: with
 //   low = max over x of T(x) 2^L - K x,  high = min over x of (T(x) + 1) 2^L - 1 - K x,
-// any B in low .. high. A function that is exact at L is exact at L + d, with K 2^d and B in
-// low 2^d .. high 2^d + 2^d - 1; so the channels of a layer can share the largest of their shifts.
+// any B in low .. high; both extremes are at vertices of the convex hull of the points (x, T(x)). A
+// function that is exact at L is exact at L + d, with K 2^d and B in low 2^d .. high 2^d + 2^d - 1;
+// so the channels of a layer can share the largest of their shifts.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +21,10 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include <cordee/core/config.hpp>
+#include <cordee/ops/integer_hull.hpp>
 #include <cordee/ops/quantize.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -87,62 +88,24 @@ constexpr std::int64_t with_most_zeros(std::int64_t low, std::int64_t high) {
   return high >> n << n;
 }
 
-/// A point (x, function(x)).
-struct integer_point {
-  int x = 0;
-  std::int64_t y = 0;
-};
-/// Sets `points` to the first and the last x of each value of a monotone function.
-template <std::invocable<int> Function>
-void find_corners(const Function& function, integer_range in, std::vector<integer_point>& points) {
-  points.clear();
-  std::int64_t y = function(in.low);
-  for (int x = in.low;;) {
-    points.push_back({x, y});
-    int step = 1, last = x;
-    std::int64_t beyond = y;  // at last + 1, in the end
-    const auto advance = [&] {
-      if (step > in.high - last) return false;
-      const std::int64_t found = function(last + step);
-      const bool is_same = found == y;
-      if (is_same)
-        last += step;
-      else
-        beyond = found;
-      return is_same;
-    };
-    while (advance()) step *= 2;
-    while (step > 1) {
-      step /= 2;
-      advance();
-    }
-    if (last > x) points.push_back({last, y});
-    if (last == in.high) return;
-    x = last + 1;
-    y = beyond;
-  }
-}
-
-/// The integer form of `function`(x), which is k x + b rounded by some rule. Empty where no shift
-/// up to `most` is exact. `points` is memory to work in, megabytes for a range of 18 bits.
+/// The integer form of `function`(x), the floor of a line of about the slope k. Empty where no
+/// shift up to `most` is exact.
 template <std::invocable<int> Function>
 std::optional<integer_affine> fit_integer_affine(double k, const Function& function,
-                                                 integer_range in, int most = 30,
-                                                 std::vector<integer_point>&& points = {}) {
-  find_corners(function, in, points);  // between them, no bound is met
+                                                 integer_range in, int most = 30) {
+  const std::vector<integer_point> upper = upper_hull(function, in),
+                                   lower = lower_hull(function, in);
   for (int shift = 0; shift <= most; ++shift) {
     const double scaled = std::ldexp(k, shift);
+    const std::int64_t unit = std::int64_t{1} << shift;
     for (const double multiplier : {std::floor(scaled), std::ceil(scaled)}) {
       integer_affine candidate{static_cast<std::int64_t>(multiplier),
                                std::numeric_limits<std::int64_t>::min(),
                                std::numeric_limits<std::int64_t>::max(), shift};
-      for (const auto& [x, y] : points) {
-        const std::int64_t unit = std::int64_t{1} << shift,
-                           base = y * unit - candidate.multiplier * x;
-        candidate.low = std::max(candidate.low, base);
-        candidate.high = std::min(candidate.high, base + unit - 1);
-        if (candidate.low > candidate.high) break;
-      }
+      for (const auto& [x, y] : upper)
+        candidate.low = std::max(candidate.low, y * unit - candidate.multiplier * x);
+      for (const auto& [x, y] : lower)
+        candidate.high = std::min(candidate.high, (y + 1) * unit - 1 - candidate.multiplier * x);
       if (candidate.low <= candidate.high) return candidate;
     }
   }
@@ -152,12 +115,11 @@ std::optional<integer_affine> fit_integer_affine(double k, const Function& funct
 /// The same of k x + b, with k and b as exact reals, halves rounded up. Empty also where k or b is
 /// not finite.
 inline std::optional<integer_affine> fit_integer_affine(double k, double b, integer_range in,
-                                                        int most = 30,
-                                                        std::vector<integer_point>&& points = {}) {
+                                                        int most = 30) {
   const double bound = std::abs(k) * std::max(std::abs(in.low), std::abs(in.high)) + std::abs(b);
   if (!(bound < 0x1p30)) return std::nullopt;
   return fit_integer_affine(
-      k, [=](int x) { return exact_affine(k, b, x); }, in, most, std::move(points));
+      k, [=](int x) { return exact_affine(k, b, x); }, in, most);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
