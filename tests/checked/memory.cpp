@@ -11,6 +11,8 @@
 
 #include <sys/mman.h>
 
+#include "tests/support/replaced_new.hpp"
+
 namespace checked {
 
 constinit std::byte* heap::base = nullptr;
@@ -96,23 +98,7 @@ void heap::define(const void* p, std::size_t bytes) {
 
 }  // namespace checked
 
-void* operator new(std::size_t bytes) { return checked::heap::allocate(bytes, 16); }
-void* operator new[](std::size_t bytes) { return checked::heap::allocate(bytes, 16); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return checked::heap::allocate(bytes, static_cast<std::size_t>(alignment));
+void* support::replaced_new(std::size_t bytes, std::size_t alignment) {
+  return checked::heap::allocate(bytes, alignment);
 }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return checked::heap::allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { checked::heap::release(memory); }
-void operator delete[](void* memory) noexcept { checked::heap::release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { checked::heap::release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { checked::heap::release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { checked::heap::release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { checked::heap::release(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  checked::heap::release(memory);
-}
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  checked::heap::release(memory);
-}
+void support::replaced_delete(void* memory) noexcept { checked::heap::release(memory); }

@@ -9,33 +9,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include <cordee_infer.h>
+
+#include "tests/support/replaced_new.hpp"
 
 namespace {
 
 std::atomic<long> until_failure{-1};  // allocations; negative: none fails
 std::atomic<bool> goes_on{false};     // failing
 std::atomic<bool> failed{false};
-
-void* allocated(std::size_t bytes, std::size_t alignment) noexcept {
-  long left = until_failure.load();
-  while (left >= 0 &&
-         !until_failure.compare_exchange_weak(left, goes_on && left == 0 ? 0 : left - 1)) {
-  }
-  if (left == 0) {
-    failed = true;
-    return nullptr;
-  }
-  return std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-}
-void* or_throw(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
 
 /// Whether `net` predicts on this thread without an allocation.
 bool predicts(cordee_infer_network* net, const std::vector<std::uint8_t>& images,
@@ -51,27 +36,18 @@ bool predicts(cordee_infer_network* net, const std::vector<std::uint8_t>& images
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return or_throw(allocated(bytes, 16)); }
-void* operator new[](std::size_t bytes) { return or_throw(allocated(bytes, 16)); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocated(bytes, 16);
+void* support::replaced_new(std::size_t bytes, std::size_t alignment) {
+  long left = until_failure.load();
+  while (left >= 0 &&
+         !until_failure.compare_exchange_weak(left, goes_on && left == 0 ? 0 : left - 1)) {
+  }
+  if (left == 0) {
+    failed = true;
+    return nullptr;
+  }
+  return system_memory(bytes, alignment);
 }
-void* operator new(std::size_t bytes, std::align_val_t a) {
-  return or_throw(allocated(bytes, static_cast<std::size_t>(a)));
-}
-void* operator new(std::size_t bytes, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return allocated(bytes, static_cast<std::size_t>(a));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+void support::replaced_delete(void* memory) noexcept { std::free(memory); }
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

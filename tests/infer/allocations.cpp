@@ -4,7 +4,6 @@
 // Counts the allocations of the program.
 #include <atomic>
 #include <cstdlib>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -15,44 +14,19 @@
 #include <cordee/precision/int8.hpp>
 
 #include "tests/infer/random_plane.hpp"
+#include "tests/support/replaced_new.hpp"
 
 namespace {
 
 std::atomic<int> allocations{0};
 
-void* counted(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes, 16); }
-void* operator new[](std::size_t bytes) { return counted(bytes, 16); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
+void* support::replaced_new(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  return system_memory(bytes, alignment);
 }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+void support::replaced_delete(void* memory) noexcept { std::free(memory); }
 
 TEST_CASE(
     "integer_network: a call allocates nothing, of one image and of many, the first one too") {
