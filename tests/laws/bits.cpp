@@ -22,6 +22,7 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/precision/fp32.hpp>
+#include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/testing/same_bits.hpp>
 #include <cordee/train/trainer.hpp>
@@ -33,7 +34,8 @@ using namespace support;
 
 namespace {
 
-using network_type = resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}, .zero_gamma = false}>;
+template <Precision P>
+using network_of = resnet<8, P, cpu, resnet_options{.image = {1, 8, 8}, .zero_gamma = false}>;
 
 // What a rank holds after four steps of eight samples. Running statistics differ between ranks.
 struct outcome {
@@ -44,11 +46,11 @@ struct outcome {
   }
 };
 
-template <class Communicator, class Make>
+template <Precision P = fp32, class Communicator, class Make>
 outcome trained(Communicator comm, const Make& make, const trainer_options& options,
                 int workers = 1) {
   const synthetic images{.extent = {1, 8, 8}, .classes = 10, .samples = 32, .seed = 3};
-  network_type net{cpu{workers}};
+  network_of<P> net{cpu{workers}};
   loader feed{images, comm, {.global_batch = 8, .seed = 5}, pad_crop_flip{.pad = 1, .flip = true}};
   trainer run{net, lars{.trust_coefficient = 0.02}, constant{.learning_rate = 0.5}, make(comm),
               options};
@@ -112,11 +114,11 @@ TEST_CASE("bits: a second run has those of the first, with overlap and without")
   }
 }
 
-TEST_CASE("bits: the number of workers changes none") {
+TEST_CASE_TEMPLATE("bits: the number of workers changes none", P, fp32, int8) {
   const auto make = [](self_comm) { return solo{}; };
-  const outcome one = trained(self_comm{}, make, {});
-  for (const int workers : {2, 3, 5}) {
+  const outcome one = trained<P>(self_comm{}, make, {});
+  for (const int workers : {1, 2, 3, 5, 8}) {
     CAPTURE(workers);
-    CHECK(trained(self_comm{}, make, {}, workers) == one);
+    CHECK(trained<P>(self_comm{}, make, {}, workers) == one);
   }
 }
