@@ -85,6 +85,8 @@ TEST_CASE("onnx: CIFAR's network, option A, node for node") {
   }
   expected.insert(expected.end(), {"GlobalAveragePool", "Flatten", "Gemm", "Identity"});
   CHECK(m.ops() == expected);
+  CHECK(m.inputs[0].type == 1);
+  CHECK(m.outputs[0].type == 1);
   CHECK(m.inputs[0].shape == std::vector<std::string>{"batch", "3", "32", "32"});
   CHECK(m.outputs[0].name == "logits");
   CHECK(m.outputs[0].shape == std::vector<std::string>{"batch", "10"});

@@ -73,10 +73,12 @@ struct node {
   std::vector<std::string> inputs, outputs;
   std::map<std::string, std::vector<std::int64_t>> integers;  // of attributes
   std::map<std::string, float> floats;
+  std::map<std::string, std::string> texts;
 };
 
 struct input {
   std::string name;
+  std::int64_t type = 0;
   std::vector<std::string> shape;  // a side, or its symbol
 };
 
@@ -85,6 +87,7 @@ struct model {
   std::vector<node> nodes;
   std::map<std::string, tensor> constants;
   std::vector<input> inputs, outputs;
+  std::map<std::string, std::string> metadata;
 
   explicit model(std::string_view file) {
     const message m(file);
@@ -92,7 +95,7 @@ struct model {
     opset = message(m.text(8)).integer(2);
     const message graph(m.text(7));
     for (const message& n : graph.messages(1)) {
-      node out{n.text(4), n.text(3), {}, n.bytes.at(2), {}, {}};
+      node out{n.text(4), n.text(3), {}, n.bytes.at(2), {}, {}, {}};
       if (n.bytes.contains(1)) out.inputs = n.bytes.at(1);
       for (const message& a : n.messages(5)) {
         const std::int64_t type = a.integer(20);
@@ -100,6 +103,8 @@ struct model {
           out.floats[a.text(1)] = numbers<float>(a.text(2)).at(0);
         else if (type == 2)
           out.integers[a.text(1)] = a.integers.at(3);
+        else if (type == 3)
+          out.texts[a.text(1)] = a.text(4);
         else if (type == 7)
           out.integers[a.text(1)] = a.integers.at(8);
         else
@@ -113,6 +118,7 @@ struct model {
       if (!constants.emplace(t.text(8), out).second)
         throw std::runtime_error("two constants have one name: " + t.text(8));
     }
+    for (const message& p : m.messages(14)) metadata[p.text(1)] = p.text(2);
     for (const message& v : graph.messages(11)) inputs.push_back(input_of(v));
     for (const message& v : graph.messages(12)) outputs.push_back(input_of(v));
   }
@@ -130,9 +136,7 @@ struct model {
  private:
   static input input_of(const message& v) {
     const message tensor_type(message(v.text(2)).text(1));
-    input out{v.text(1), {}};
-    if (tensor_type.integer(1) != 1)
-      throw std::runtime_error("an input of other numbers than float");
+    input out{v.text(1), tensor_type.integer(1), {}};
     for (const message& d : message(tensor_type.text(2)).messages(1))
       out.shape.push_back(d.bytes.contains(2) ? d.text(2) : std::to_string(d.integer(1)));
     return out;

@@ -4,7 +4,8 @@
 """check.py PROGRAM: the ONNX files that PROGRAM (export.cpp) writes pass onnx.checker, have
 torchvision's names, and give PROGRAM's logits in onnxruntime, for any number of images: those of
 quantized networks within SIMULATED steps of the file's last QuantizeLinear, and integer_network's
-within INTEGERS steps. Prints "skipped: ..." where Python lacks a module."""
+within INTEGERS steps. In files of integer networks onnxruntime's logits are equal to theirs
+(integer_form.py). Prints "skipped: ..." where Python lacks a module."""
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ try:
 except ImportError as e:
     print(f"skipped: {e}: pip install onnx onnxruntime numpy")
     sys.exit(0)
+
+from integer_form import check_integers
 
 BAR = 1e-4  # of the largest difference between logits, which are of size 1
 # Steps by which a logit may differ, on these few images: 0.34 and 0.41 were seen. Of many images
@@ -92,7 +95,7 @@ def check(name, program, folder):
         if largest != 2 ** (bits - 1) - 1:
             sys.exit(f"{name}: the largest weight is {largest}")
 
-    read = lambda file: numpy.fromfile(os.path.join(folder, file), numpy.float32)
+    read = lambda file, kind=numpy.float32: numpy.fromfile(os.path.join(folder, file), kind)
     ours = read("logits").reshape(samples, classes)
     images = (pixels.astype(numpy.float32) / 255 - MEAN) / DEVIATION
     session = session_of(path)
@@ -107,7 +110,8 @@ def check(name, program, folder):
     print(f"{name}: logits up to {size:.3g} differ by {difference:.2g} at most; the same top 1 on "
           f"{same} of {samples} images, of {winners} classes")
     if bits:
-        integers = read("integers").reshape(samples, classes)
+        logit_step = float.fromhex(open(os.path.join(folder, "step")).read())
+        integers = read("integers", numpy.int32).reshape(samples, classes) * logit_step
         of_integers = numpy.abs(integers - theirs).max() / step
         print(f"{name}: that is {difference / step:.3f} steps of the last QuantizeLinear, "
               f"{of_integers:.3f} on integers, the same top 1 on "
@@ -116,6 +120,8 @@ def check(name, program, folder):
             sys.exit(f"{name}: onnxruntime has {integer_operators(path)}, whose sums it may clip")
         if not of_integers <= INTEGERS:
             sys.exit(f"{name}: the bar is {INTEGERS} steps for integer_network")
+        if errors := check_integers(folder, pixels):
+            sys.exit("\n".join(f"{name}: {e}" for e in errors))
     if not (difference <= bar and same == samples and 0.1 < size < 100 and winners > 1):
         sys.exit(f"{name}: the bar is {bar:.2g} and the same top 1 on every image")
 

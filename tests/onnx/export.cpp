@@ -9,8 +9,8 @@
 // resnet18_int8. IMAGES are bytes of (samples, 3, side, side), 32 pixels a side for a ResNet-20, 64
 // for resnet18_int8, else 224. Networks of ten classes are trained on them, image k being of class
 // k % 10; the weights of others are random, running statistics those of the images. Writes net.onnx
-// and logits, floats of (samples, classes), to FOLDER; of a quantized network also integers, the
-// same of integer_network.
+// and logits, floats of (samples, classes), to FOLDER; of a quantized network also what
+// integer_form.hpp writes.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -24,12 +24,13 @@
 #include <cordee/core/random.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>
-#include <cordee/infer/integer_network.hpp>
 #include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/trainer.hpp>
+
+#include "tests/onnx/integer_form.hpp"
 
 using namespace cordee;
 
@@ -104,26 +105,14 @@ int export_network(const std::string& images, const std::string& folder) {
     if (k > 0 && N::classes > 10) center_logits(run, samples);
     net.forward(run.packed_parameters(), run.weights(), all, phase::evaluate, run.compute());
   }
-  const auto write = [&](const char* name, std::span<const float> logits) {
-    std::ofstream out(folder + "/" + name, std::ios::binary);
-    out.write(reinterpret_cast<const char*>(logits.data()),
-              static_cast<std::streamsize>(logits.size_bytes()));
-    if (!out) throw error("cannot write to " + folder);
-  };
   run.with_mean_model([&] {
     write_onnx(folder + "/net.onnx", net, run.weights());
     if constexpr (Quantized<typename N::precision>) {
-      auto on_integers = integer_network::from<N>(run.weights(), imagenet);
-      std::vector<std::int32_t> integers(samples * N::classes);
-      on_integers.run(pixels, integers);
-      std::vector<float> logits;
-      for (const std::int32_t q : integers)
-        logits.push_back(static_cast<float>(on_integers.logit_step() * q));
-      write("integers", logits);
+      export_integers<N>(folder, run.weights(), imagenet, pixels);
     }
     return 0;
   });
-  write("logits", {net.logits().data, net.logits().size});
+  write(folder + "/logits", std::span<const float>(net.logits().data, net.logits().size));
   return 0;
 }
 

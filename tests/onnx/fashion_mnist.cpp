@@ -14,8 +14,9 @@
 //
 //   net.onnx
 //   pixels      bytes of (samples, 28, 28)         labels      bytes of (samples)
-//   normalized  floats of (256), by byte           step        text, of one logit of integers
-//   simulated   floats of (samples, classes)       integers    of 32 bits, (samples, classes)
+//   normalized  floats of (256), by byte           simulated   floats of (samples, classes)
+//
+// and what integer_form.hpp writes.
 #include <algorithm>
 #include <cmath>
 #include <concepts>
@@ -32,7 +33,6 @@
 #include <cordee/data/idx.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>
-#include <cordee/infer/integer_network.hpp>
 #include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -41,17 +41,11 @@
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
 
+#include "tests/onnx/integer_form.hpp"
+
 using namespace cordee;
 
 namespace {
-
-template <class T>
-void write(const std::string& path, const std::vector<T>& numbers) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(numbers.data()),
-            static_cast<std::streamsize>(numbers.size() * sizeof(T)));
-  if (!out) throw error("cannot write " + path);
-}
 
 /// The training images, or the test images in a folder without.
 idx training_images(const std::filesystem::path& data) {
@@ -119,22 +113,18 @@ void export_network(const std::string& data, const std::string& folder,
                   phase::evaluate, run.compute());
       simulated.insert(simulated.end(), net.logits().data, net.logits().data + count * classes);
     }
-    write(folder + "/simulated", simulated);
+    write(folder + "/simulated", std::span<const float>(simulated));
     if constexpr (!std::same_as<P, fp32>) {
-      auto on_integers = integer_network::from<network>(run.weights(), pixel);
-      std::vector<std::int32_t> integers(samples * classes);
-      on_integers.run(pixels, integers);
-      write(folder + "/integers", integers);
-      std::ofstream(folder + "/step") << std::hexfloat << on_integers.logit_step();
+      export_integers<network>(folder, run.weights(), pixel, pixels);
     }
     return 0;
   });
   std::vector<float> normalized;
   for (int byte = 0; byte < 256; ++byte)
     normalized.push_back((static_cast<float>(byte) / 255 - pixel.mean[0]) * pixel.scale[0]);
-  write(folder + "/normalized", normalized);
-  write(folder + "/pixels", pixels);
-  write(folder + "/labels", labels);
+  write(folder + "/normalized", std::span<const float>(normalized));
+  write(folder + "/pixels", std::span<const std::uint8_t>(pixels));
+  write(folder + "/labels", std::span<const std::uint8_t>(labels));
 }
 
 }  // namespace

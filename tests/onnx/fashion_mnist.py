@@ -11,6 +11,11 @@ onnxruntime's, by how many steps of the file's last QuantizeLinear a logit diffe
 image and at most, and the first images with another top 1. Prints "skipped: ..." where Python lacks
 a module.
 
+In the file of the integer network, whose nodes compute in integers alone, each logit of each image
+is to be equal (integer_form.py), with batch norms folded and not: there onnxruntime gives the same
+top 1 on every image. Everything below is of the other file, which has QuantizeLinear and
+DequantizeLinear, and whose products onnxruntime computes in float.
+
 A step is not a bound of the difference. Sums of floats in another order, or the roundings of
 integers, place a number that is nearly between two bytes on the other side; the convolutions and
 sums of blocks behind it carry that byte's step to more numbers, whose quantizers may do the same.
@@ -25,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 
-from check import integer_operators, last_step, numpy, onnx, session_of
+from check import check_integers, integer_operators, last_step, numpy, onnx, session_of
 
 # Steps, steps, images. Networks of eight epochs had the same top 1 on 10,000 images simulated (with
 # 2 bits 9,999) and on 9,991 or more on integers. Where 2,000 images were seen once, half of the
@@ -78,6 +83,7 @@ def main():
         theirs = numpy.concatenate([session.run(["logits"], {"input": images[i:i + 250]})[0]
                                     for i in range(0, len(images), 250)])
         print(f"onnxruntime's operators of integers: {integer_operators(path)}")
+        errors = [] if bits == "32" else check_integers(folder, pixels.reshape(-1, 1, 28, 28))
     largest = numpy.abs(theirs).max()
     if bits == "32":
         kinds = {"fp32, the largest logit a step": (simulated, largest, FP32)}
@@ -85,7 +91,6 @@ def main():
         bars = SHORT if not sys.argv[4:5] else (TWO_BITS if bits == "2" else SIMULATED, INTEGERS)
         kinds = {"simulated": (simulated, step, bars[0]), "on integers": (integers, step, bars[1])}
         print(f"a step is {step:.4g}, logits are up to {largest:.3g}")
-    errors = []
     for name, (logits, unit, bar) in kinds.items():
         print(f"right answers: onnxruntime {int((theirs.argmax(1) == labels).sum())}, {name} "
               f"{int((logits.argmax(1) == labels).sum())} of {len(labels)}")

@@ -11,7 +11,8 @@
 //
 // A network of precision int8 is written as it evaluates in training: the input of each convolution
 // behind QuantizeLinear and DequantizeLinear with the scale and zero point of its range, weights as
-// int8 with a scale for each filter (also those of low_bit_weights), everything else in float.
+// int8 with a scale for each filter (also those of low_bit_weights), everything else in float. An
+// integer_network is written in integers alone: infer/onnx_integers.hpp.
 #pragma once
 
 #include <cmath>
@@ -29,7 +30,6 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/infer/layer_walk.hpp>
 #include <cordee/infer/onnx_graph.hpp>
-#include <cordee/io/atomic_file.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/ops/quantize.hpp>
 
@@ -52,7 +52,7 @@ class onnx_visitor {
     return graph_.add(
         "Conv", std::string(t.name),
         {input, quantized ? quantized_weights(p, t) : tensor(t, t.trainable[0], "weights are")},
-        window(p.window, p.stride, p.padding));
+        onnx_window(p.window, p.stride, p.padding));
   }
   value batch_norm(const extent&, const layer_tensors& t, const value& x) {
     constexpr std::string_view norm = "batch norm is";
@@ -69,7 +69,7 @@ class onnx_visitor {
     return graph_.add("Add", x + ".add", {x, y});
   }
   value max_pool(const ops::max_pool_problem& p, const value& x) {
-    return graph_.add("MaxPool", x + ".max_pool", {x}, window(p.window, p.stride, p.padding));
+    return graph_.add("MaxPool", x + ".max_pool", {x}, onnx_window(p.window, p.stride, p.padding));
   }
   value global_average_pool(const extent&, const value& x) {
     return graph_.add("GlobalAveragePool", x + ".average_pool", {x});
@@ -96,12 +96,6 @@ class onnx_visitor {
  private:
   [[noreturn]] static void refuse(const layer_tensors& t, std::string_view numbers) {
     throw error(concat("write_onnx: layer \"", t.name, "\": its ", numbers, " not finite"));
-  }
-  static onnx_attributes window(int side, int stride, int padding) {
-    return onnx_attributes{}
-        .integers("kernel_shape", {side, side})
-        .integers("strides", {stride, stride})
-        .integers("pads", {padding, padding, padding, padding});
   }
   /// x behind the bytes of its range.
   value quantized_input(const layer_tensors& t, const value& x) {
@@ -187,11 +181,8 @@ void write_onnx(const std::string& path, const N& model,
           "write_onnx: the plane is smaller than the network's table");
   const typename N::device::stream s{};
   const auto numbers = copy_to_host(model.get_device(), plane, s);
-  const std::string bytes = detail::infer::onnx_bytes(model, std::span(std::as_const(numbers)));
-  detail::io::make_folders(path);
-  detail::io::atomic_file file(path);
-  file.write(std::as_bytes(std::span(bytes)));
-  file.commit();
+  detail::infer::write_onnx_file(
+      path, detail::infer::onnx_bytes(model, std::span(std::as_const(numbers))));
 }
 
 }  // namespace cordee::inline CORDEE_ABI
