@@ -177,7 +177,7 @@ TEST_CASE("quantize_network: equalized, networks of the same fp32 function have 
   CHECK(equalized.second.fp32.loss != plain.second.fp32.loss);
 
   // Scales of channels by powers of two: all numbers of fp32 but the channels' are the same.
-  for (const std::size_t c : {0, 1, 3, 7, 15}) {
+  for (const std::size_t c : {0U, 1U, 3U, 7U, 15U}) {
     const float scale = c % 2 == 0 ? 32 : 1.0F / 16;
     run.weights("layer1.0.bn1.weight")[c] *= scale;
     run.weights("layer1.0.bn1.bias")[c] *= scale;

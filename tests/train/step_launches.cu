@@ -241,8 +241,8 @@ TEST_CASE("ResNet-50, captured: temporary memory that has moved is not replayed"
   const auto steps = count_steps(true, 1, [](auto k, auto& run) {
     if (k == 4) run.compute().release(run.compute().allocate(std::size_t{64} << 20));
   });
-  for (const std::size_t k : {2, 3, 6, 7}) CHECK(steps[k].graphs == 1);
-  for (const std::size_t k : {0, 1, 4, 5}) CHECK(steps[k].graphs == 0);
+  for (const std::size_t k : {2U, 3U, 6U, 7U}) CHECK(steps[k].graphs == 1);
+  for (const std::size_t k : {0U, 1U, 4U, 5U}) CHECK(steps[k].graphs == 0);
 }
 
 TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no further wait") {

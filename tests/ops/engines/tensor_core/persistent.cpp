@@ -29,7 +29,7 @@ TEST_CASE_TEMPLATE("persistent: as many blocks as tiles or fewer, the bits of on
                    N, half, bfloat) {
   std::size_t fewest = 100, most = 0;
   for (const persistent_case& of : persistent_cases)
-    for (const std::size_t blocks : {1, 2, 3, 5, 8, 264}) {
+    for (const std::size_t blocks : {1U, 2U, 3U, 5U, 8U, 264U}) {
       CAPTURE(blocks);
       persistent_has_the_bits_of_a_block_per_tile<N>(device_fixture{emulated{blocks}}, of,
                                                      [&](const auto& kernel) {
@@ -58,7 +58,7 @@ TEST_CASE("persistent: the launch is one block per tile, and no more than are re
                       });
   };
   const auto g = fprop_gemm<half>(fixture.p, fixture.samples);
-  for (const std::size_t resident : {1, 2, 5, 6, 264}) {
+  for (const std::size_t resident : {1U, 2U, 5U, 6U, 264U}) {
     auto y = fixture.output();
     launch(g, store_epilogue<half>{y.data()}, resident);
     CHECK(launched == std::min(resident, std::size_t{5}));
