@@ -309,8 +309,8 @@ cordee_example(int8 MATCH "on 100 of the test images.*layer3.2.conv2 +[0-9.]+ dB
     --evaluations 1 --layers --save ${out}/int8-example)
 add_executable(int8_table ${PROJECT_SOURCE_DIR}/tests/examples/int8_table.cpp)
 target_link_libraries(int8_table PRIVATE cordee_test_main cordee_dev doctest::doctest)
-add_test(NAME example.int8.table COMMAND int8_table)
-set_tests_properties(example.int8.table PROPERTIES TIMEOUT ${example_deadline} LABELS example)
+cordee_seldom_built(int8_table)
+cordee_example(int8.table MATCH "1 passed" RUN $<TARGET_FILE:int8_table>)
 cordee_refuses(int8.calibration ".*--calibration takes at least 1" --calibration 0)
 cordee_example_options(int8 "--calibration 10")
 
