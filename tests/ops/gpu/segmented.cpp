@@ -44,7 +44,7 @@ std::vector<std::vector<segment>> tables() {
           table_of(many),
           table_of({5}),
           table_of({0}),
-          table_of({2, 35 * 4096 + 3, 1}),
+          table_of({2, 18 * 4096 + 3, 1}),
           table_of(std::vector<std::size_t>(200, 2)),
           table_of(std::vector<std::size_t>(201, 3))};
 }
