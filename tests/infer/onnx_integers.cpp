@@ -105,6 +105,18 @@ TEST_CASE("onnx integers: max pool of bytes, convolutions without batch norm") {
   CHECK(check_logits(net, 3).count("MaxPool") == 2);
 }
 
+TEST_CASE("onnx integers: max pool of 32 bits below zero, whose padding is not the largest") {
+  using negative =
+      network<sequential<convolution<8, 3>, batch_norm<>, max_pool<3, 2>,
+                         residual<convolution<8, 3>, batch_norm<>>, global_average_pool, linear<4>>,
+              int8, cpu, direct, extent{1, 6, 7}, 4>;
+  auto plane = random_plane<negative>(8);
+  const segment& shift = segment_named<negative>("bn1.bias");
+  for (std::size_t i = 0; i < shift.size; ++i) plane[shift.offset + i] -= 1;
+  auto net = integer_network::from<negative>(plane, {{0.4F, 0, 0, 0}, {4, 1, 1, 1}});
+  check_logits(net, 3);
+}
+
 TEST_CASE("onnx integers: weights are bytes around 128, and the zero points are the layers'") {
   auto net = random_integers<random_resnet<tiny_image>>(1);
   const onnx_reader::model m(file_of(net));

@@ -29,7 +29,8 @@ MEAN = numpy.array([0.485, 0.456, 0.406], numpy.float32).reshape(3, 1, 1)
 DEVIATION = numpy.array([0.229, 0.224, 0.225], numpy.float32).reshape(3, 1, 1)
 NETWORKS = {"resnet20": (32, 256, 10), "resnet18": (224, 6, 1000), "resnet50": (224, 6, 1000),
             "resnet20_int8": (32, 256, 10), "resnet18_int8": (64, 128, 10),
-            "resnet20_4bit": (32, 256, 10), "resnet20_2bit": (32, 256, 10)}
+            "resnet20_4bit": (32, 256, 10), "resnet20_2bit": (32, 256, 10),
+            "resnet50_int8": (64, 64, 10)}
 BITS = {"int8": 8, "4bit": 4, "2bit": 2}
 
 

@@ -5,12 +5,12 @@
 //
 //   onnx_export NETWORK IMAGES FOLDER
 //
-// NETWORK is resnet20, resnet18, resnet50, resnet20_int8, resnet20_4bit, resnet20_2bit or
-// resnet18_int8. IMAGES are bytes of (samples, 3, side, side), 32 pixels a side for a ResNet-20, 64
-// for resnet18_int8, else 224. Networks of ten classes are trained on them, image k being of class
-// k % 10; the weights of others are random, running statistics those of the images. Writes net.onnx
-// and logits, floats of (samples, classes), to FOLDER; of a quantized network also what
-// integer_form.hpp writes.
+// NETWORK is resnet20, resnet18, resnet50, resnet20_int8, resnet20_4bit, resnet20_2bit,
+// resnet18_int8 or resnet50_int8. IMAGES are bytes of (samples, 3, side, side), 32 pixels a side
+// for a ResNet-20, 64 for resnet18_int8 and resnet50_int8, else 224. Networks of ten classes are
+// trained on them, image k being of class k % 10; the weights of others are random, running
+// statistics those of the images. Writes net.onnx and logits, floats of (samples, classes), to
+// FOLDER; of a quantized network also what integer_form.hpp writes.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -132,6 +132,10 @@ int main(int argc, char** argv) try {
   if (arguments[0] == "resnet18_int8")
     return export_network<
         resnet<18, int8, cpu, resnet_options{.image = {3, 64, 64}, .classes = 10}>>(arguments[1],
+                                                                                    arguments[2]);
+  if (arguments[0] == "resnet50_int8")
+    return export_network<
+        resnet<50, int8, cpu, resnet_options{.image = {3, 64, 64}, .classes = 10}>>(arguments[1],
                                                                                     arguments[2]);
   if (arguments[0] == "resnet18")
     return export_network<resnet<18, fp32, cpu>>(arguments[1], arguments[2]);

@@ -29,6 +29,7 @@ def session_of(path, optimized):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = min(4, os.cpu_count() or 1)
     options.log_severity_level = 3  # the file is for this processor: no warning
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other tests run beside
     options.optimized_model_filepath = optimized
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
