@@ -10,19 +10,7 @@ import subprocess
 import time
 import unittest
 
-from simulated_machine import KERNELS, NCCL, PASSED, TESTS, SimulatedMachine
-
-# A doctest runner of five cases: it prints, then hangs as a whole; alone one passes and the others fail, one
-# since it is not found.
-BAD_TESTS = """case $* in
-*--list-test-cases*) echo '[doctest] listing all test case names'; echo ===; echo good; echo "no such"; echo 'hangs, sometimes'
-  echo segfaults; echo aborts; echo ===; echo '[doctest] unskipped test cases: 5' ;;
-*--test-case=good) echo '[doctest] test cases: 1 | 1 passed' ;;
-*'--test-case=no such') echo '[doctest] test cases: 0 | 0 passed' ;;
-*--test-case=segfaults) echo before the fault; kill -SEGV $$ ;;
-*--test-case=aborts) kill -ABRT $$ ;;
-*'--test-case=hangs? sometimes') echo 'this case hangs'; sleep 100 & trap '' TERM; wait; sleep 100 ;;
-*) echo 'the last case before the deadlock'; sleep 100 ;; esac"""
+from simulated_machine import BAD_TESTS, KERNELS, NCCL, PASSED, TESTS, SimulatedMachine
 
 
 class GpuFaults(SimulatedMachine):
@@ -68,33 +56,6 @@ class GpuFaults(SimulatedMachine):
         self.assertTrue(too_much.startswith("the first line"))
         self.assertIn("bytes left out", too_much)
         self.assertIn("outcomes.json", packed)
-
-    def test_the_whole_course_of_carried_programs_goes_on_whatever_a_program_does(self):
-        self.program("build/gpu/tests/test_nccl_gpu", f"[ $1 = --help ] && exit\n{BAD_TESTS}")
-        self.program("build/gpu/benchmarks/bench_gpu_bandwidth", "[ $1 = --help ] || kill -SEGV $$")
-        self.program("build/gpu/benchmarks/bench_gpu_fused_graphs", "head -c 3000 /dev/urandom")
-        self.program("build/gpu/examples/cifar_gpu", "case $* in *fp32*) exec sleep 100 ;; esac; echo 'validation accuracy .'")
-        self.carry()
-        status, output = self.run_it("--scale", "0.08")
-        self.assertEqual(status, 1, output)
-        stages = [line[3:] for line in output.splitlines() if line.startswith("== ")]
-        self.assertEqual(stages, ["build", "A", "B", "C"])
-        found = self.outcomes()
-        self.assertIn("built from these sources", found["carried programs"]["result"])
-        for name, result in ((f"{NCCL}, case by case", "1 passed, 4 failed, 0 not run"), ("bandwidth", "ended by SIGSEGV"),
-                             ("values of fused graphs", "it printed no result"),
-                             ("fused graphs beside plain ones", "it printed no result"),
-                             ("curve of the GPU, fp32", "printed nothing for 2 s"),
-                             ("accuracy of cordee, batch 128, seed 1", "it printed no result")):
-            self.assertIn(result, found[name]["result"])
-            self.assertIs(found[name]["met"], False)
-        for name in (KERNELS, "layers of ResNet-50", "ResNet-50 step, batch 256, replayed",
-                     "PyTorch's step, batch 256, compile", "times of a step's stages", "tensor_core beside cuDNN",
-                     "accuracy of pytorch, batch 4096, seed 5"):
-            self.assertIs(found[name]["met"], True, name)
-        self.assertTrue(all(found[name]["log"].removeprefix("build/gpu/results/") in self.packed() for name in found
-                            if found[name]["log"]))
-        self.assertEqual(len(self.report()["throughput"]), 6)
 
     def test_a_result_that_cannot_be_read_fails_its_program_only(self):
         self.program("bin/ncu", "echo '\"0\",\"merge\",\"parsec\",\"fast\"'")

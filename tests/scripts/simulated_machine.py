@@ -16,6 +16,17 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 PASSED = "[doctest] test cases: 2 | 2 passed | 0 failed | 3 skipped"
 # A doctest runner of two cases that pass.
 TESTS = f"case $* in *--list-test-cases*) echo ===; echo batch norm, twice; echo pooling ;; *) echo '{PASSED}' ;; esac"
+# A doctest runner of five cases: it prints, then hangs as a whole; alone one passes and the others fail, one
+# since it is not found.
+BAD_TESTS = """case $* in
+*--list-test-cases*) echo '[doctest] listing all test case names'; echo ===; echo good; echo "no such"; echo 'hangs, sometimes'
+  echo segfaults; echo aborts; echo ===; echo '[doctest] unskipped test cases: 5' ;;
+*--test-case=good) echo '[doctest] test cases: 1 | 1 passed' ;;
+*'--test-case=no such') echo '[doctest] test cases: 0 | 0 passed' ;;
+*--test-case=segfaults) echo before the fault; kill -SEGV $$ ;;
+*--test-case=aborts) kill -ABRT $$ ;;
+*'--test-case=hangs? sometimes') echo 'this case hangs'; sleep 100 & trap '' TERM; wait; sleep 100 ;;
+*) echo 'the last case before the deadlock'; sleep 100 ;; esac"""
 PROGRAMS = {
     "bin/nvidia-smi": 'case $* in *name*) echo "NVIDIA Stub 80GB" ;; *driver*) echo 580.1 ;; *) echo GPU ;; esac',
     "bin/compute-sanitizer": f"echo '{PASSED}'" + """; case $* in *racecheck*)
