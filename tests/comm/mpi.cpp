@@ -19,6 +19,7 @@
 #include <cordee/testing/reducer_laws.hpp>
 #include <cordee/testing/transport_laws.hpp>
 
+#include "tests/support/any_exact.hpp"
 #include "tests/support/emulated.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -85,11 +86,15 @@ TEST_CASE("mpi: it keeps the laws of transports") {
 
 TEST_CASE("mpi: every exact reducer keeps the laws of reducers") {
   const reducer_law_options options{.ranks = {world_size()}};
+  // The ring also over a transport without fused add, and in rounds; the others as one type.
   CHECK(reducer_laws<mpi>([](auto comm) { return ring{comm}; }, options, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto comm) { return tree{comm}; }, options, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto comm) { return butterfly{comm}; }, options, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto comm) { return halving_doubling{comm}; }, options, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto comm) { return server{comm}; }, options, launch) == "");
+  const auto laws = [&](const auto& make) {
+    return support::reducer_violations<mpi>(make, options, launch);
+  };
+  CHECK(laws([](auto comm) { return tree{comm}; }) == "");
+  CHECK(laws([](auto comm) { return butterfly{comm}; }) == "");
+  CHECK(laws([](auto comm) { return halving_doubling{comm}; }) == "");
+  CHECK(laws([](auto comm) { return server{comm}; }) == "");
 }
 
 TEST_CASE(
