@@ -105,7 +105,7 @@ class zeromq {
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {
     detail::comm::exchange_staged<D>(out, in, s, [this](const auto& host_out, const auto& host_in) {
-      exchange(host_out, host_in, cpu::stream{});
+      this->exchange(host_out, host_in, cpu::stream{});
     });
   }
 
