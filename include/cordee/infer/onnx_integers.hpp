@@ -4,7 +4,7 @@
 // Writes an integer_network as an ONNX file (opset 17) of integers alone, whose logits are equal to
 // the bit.
 //
-//   input     uint8 (batch, channels, height, width), the bytes of images
+//   input     uint8 (batch, channels, height, width), the bytes of images of the network's size
 //   logits    int32 (batch, classes); the metadata's `logit_step` is what one step stands for
 //
 // Activations of bytes are uint8, those of 32 bits int64. Each definition of

@@ -6,6 +6,9 @@
 //
 //   y = floor((m x + a) 2^-s) + b
 //
+// Of a single rounding, a has the half, 2^(s-1), that rounds to the nearest; of a batch norm, the B
+// of its fit does so.
+//
 // BitShift is of unsigned integers alone, and Div rounds towards zero, so a multiple o 2^s is added
 // that makes every dividend positive or zero:
 //

@@ -12,7 +12,7 @@
 // them as correlation_kernel does, of 228 KiB, 1 KiB of each block being the system's:
 //
 //   columns   shared memory, bytes     registers at most   blocks
-//   32         40,960                   102                 5
+//   32         40,960                    96                 5
 //   64         55,296                   128                 4
 //   128        83,968                   128                 2
 #pragma once
