@@ -44,10 +44,10 @@ std::multiset<std::string> check_logits(integer_network& net, std::size_t sample
                                                          std::to_string(image.width)});
   CHECK(m.outputs.at(0).name == "logits");
   CHECK(m.outputs.at(0).shape == std::vector<std::string>{"batch", std::to_string(net.classes())});
-  onnx_reader::integers in(
+  onnx_reader::integer_tensor in(
       2, {static_cast<std::int64_t>(samples), image.channels, image.height, image.width});
   in.all.assign(pixels.begin(), pixels.end());
-  const onnx_reader::integers out = onnx_reader::interpreter(m).run(in);
+  const onnx_reader::integer_tensor out = onnx_reader::interpreter(m).run(in);
   CHECK(out.type == 6);
   CHECK(out.shape == std::vector<std::int64_t>{static_cast<std::int64_t>(samples),
                                                static_cast<std::int64_t>(net.classes())});

@@ -9,63 +9,22 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <limits>
 #include <map>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/infer/integer_tensor.hpp"
 #include "tests/infer/protobuf_reader.hpp"
 
 namespace onnx_reader {
-
-struct integers {
-  std::int64_t type = 7;  // 2: uint8, 5: int16, 6: int32, 7: int64, 13: uint64, here below 2^63
-  std::vector<std::int64_t> shape, all;
-
-  integers() = default;
-  integers(std::int64_t of, std::vector<std::int64_t> sides) : type(of), shape(std::move(sides)) {
-    all.resize(static_cast<std::size_t>(
-        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())));
-  }
-  /// Whether the type holds x.
-  static bool holds(std::int64_t type, std::int64_t x) {
-    const auto within = [x]<class T>(T) {
-      return x >= std::numeric_limits<T>::min() && x <= std::numeric_limits<T>::max();
-    };
-    switch (type) {
-      case 2:
-        return within(std::uint8_t{});
-      case 5:
-        return within(std::int16_t{});
-      case 6:
-        return within(std::int32_t{});
-      case 7:
-        return true;
-      case 13:
-        return x >= 0;
-      default:
-        throw std::runtime_error("no type of integers: " + std::to_string(type));
-    }
-  }
-  std::int64_t side(std::size_t axis) const { return shape.at(axis); }
-  /// Of four axes.
-  std::int64_t& at(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-    return all.at(static_cast<std::size_t>(((n * side(1) + c) * side(2) + h) * side(3) + w));
-  }
-  std::int64_t at(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
-    return const_cast<integers*>(this)->at(n, c, h, w);
-  }
-};
 
 class interpreter {
  public:
   explicit interpreter(const model& m) : model_(m) {
     for (const auto& [name, t] : m.constants) {
-      integers x(t.type, t.shape);
+      integer_tensor x(t.type, t.shape);
       const auto read = [&]<class T>(T) {
         const auto in = numbers<T>(t.raw);
         x.all.assign(in.begin(), in.end());
@@ -92,14 +51,14 @@ class interpreter {
   }
 
   /// The output of a graph with one input, for that of the input's type and shape.
-  integers run(const integers& x) {
+  integer_tensor run(const integer_tensor& x) {
     const input &in = model_.inputs.at(0), &out = model_.outputs.at(0);
     if (in.type != x.type) throw std::runtime_error("the input is of another type");
     values_[in.name] = x;
     for (const node& n : model_.nodes) {
-      integers y = result(n);
+      integer_tensor y = result(n);
       for (const std::int64_t number : y.all)
-        if (!integers::holds(y.type, number)) throw std::runtime_error(n.name + " overflows");
+        if (!integer_tensor::holds(y.type, number)) throw std::runtime_error(n.name + " overflows");
       values_[n.outputs.at(0)] = y;
     }
     if (values_.at(out.name).type != out.type)
@@ -108,12 +67,14 @@ class interpreter {
   }
 
  private:
-  const integers& in(const node& n, std::size_t k) const { return values_.at(n.inputs.at(k)); }
+  const integer_tensor& in(const node& n, std::size_t k) const {
+    return values_.at(n.inputs.at(k));
+  }
 
-  integers result(const node& n) const {
-    const integers& x = in(n, 0);
+  integer_tensor result(const node& n) const {
+    const integer_tensor& x = in(n, 0);
     if (n.op == "Cast") {
-      integers y = x;
+      integer_tensor y = x;
       y.type = n.integers.at("to").at(0);
       return y;
     }
@@ -121,19 +82,19 @@ class interpreter {
       return combined(n, x, in(n, 1));
     if (n.op == "Clip") {
       if (in(n, 1).type != x.type || in(n, 2).type != x.type) throw mixed(n);
-      integers y = x;
+      integer_tensor y = x;
       for (std::int64_t& v : y.all) v = std::clamp(v, in(n, 1).all.at(0), in(n, 2).all.at(0));
       return y;
     }
     if (n.op == "Gather") {
-      const integers& at = in(n, 1);
-      integers y(x.type, at.shape);
+      const integer_tensor& at = in(n, 1);
+      integer_tensor y(x.type, at.shape);
       for (std::size_t i = 0; i < y.all.size(); ++i)
         y.all[i] = x.all.at(static_cast<std::size_t>(at.all[i]));
       return y;
     }
     if (n.op == "Flatten") {
-      integers y(x.type, {x.side(0), static_cast<std::int64_t>(x.all.size()) / x.side(0)});
+      integer_tensor y(x.type, {x.side(0), static_cast<std::int64_t>(x.all.size()) / x.side(0)});
       y.all = x.all;
       return y;
     }
@@ -142,7 +103,7 @@ class interpreter {
     if (n.op == "MaxPool") return max_pool(n, x);
     if (n.op == "ReduceSum") {
       if (in(n, 1).all != std::vector<std::int64_t>{2, 3}) throw unknown(n);
-      integers y(x.type, {x.side(0), x.side(1), 1, 1});
+      integer_tensor y(x.type, {x.side(0), x.side(1), 1, 1});
       const std::size_t pixels = x.all.size() / y.all.size();
       for (std::size_t i = 0; i < x.all.size(); ++i) y.all[i / pixels] += x.all[i];
       return y;
@@ -160,17 +121,17 @@ class interpreter {
   }
 
   /// Broadcasts both: shapes are aligned at their last sides.
-  static integers combined(const node& n, const integers& a, const integers& b) {
+  static integer_tensor combined(const node& n, const integer_tensor& a, const integer_tensor& b) {
     if (a.type != b.type) throw mixed(n);
     const std::size_t rank = std::max(a.shape.size(), b.shape.size());
-    const auto side = [rank](const integers& x, std::size_t axis) {
+    const auto side = [rank](const integer_tensor& x, std::size_t axis) {
       const std::size_t absent = rank - x.shape.size();
       return axis < absent ? std::int64_t{1} : x.shape[axis - absent];
     };
     std::vector<std::int64_t> shape;
     for (std::size_t k = 0; k < rank; ++k) shape.push_back(std::max(side(a, k), side(b, k)));
     /// x's number of each of y's.
-    const auto indices = [&](const integers& x) {
+    const auto indices = [&](const integer_tensor& x) {
       std::vector<std::size_t> at{0};
       std::size_t size = x.all.size();
       for (std::size_t k = 0; k < rank; ++k) {
@@ -184,7 +145,7 @@ class interpreter {
       }
       return at;
     };
-    integers y(a.type, shape);
+    integer_tensor y(a.type, shape);
     const std::vector<std::size_t> of_a = indices(a), of_b = indices(b);
     const auto fill = [&](const auto& f) {
       for (std::size_t i = 0; i < y.all.size(); ++i) {
@@ -209,9 +170,9 @@ class interpreter {
       throw unknown(n);
     return y;
   }
-  static integers product(const node& n, const integers& a, const integers& b) {
+  static integer_tensor product(const node& n, const integer_tensor& a, const integer_tensor& b) {
     if (a.type != b.type || a.shape.size() != 2) throw mixed(n);
-    integers y(a.type, {a.side(0), b.side(1)});
+    integer_tensor y(a.type, {a.side(0), b.side(1)});
     for (std::int64_t i = 0; i < a.side(0); ++i)
       for (std::int64_t j = 0; j < b.side(1); ++j)
         for (std::int64_t k = 0; k < a.side(1); ++k)
@@ -222,15 +183,15 @@ class interpreter {
   }
   /// f(y's number, its sample and channel, x's row and column, the tap's) for all taps inside x.
   template <class F>
-  static integers windows(const node& n, const integers& x, std::int64_t type,
-                          std::int64_t channels, const F& f) {
+  static integer_tensor windows(const node& n, const integer_tensor& x, std::int64_t type,
+                                std::int64_t channels, const F& f) {
     for (const char* const name : {"strides", "kernel_shape", "pads"})
       for (const std::int64_t v : n.integers.at(name))
         if (v != n.integers.at(name).at(0)) throw unknown(n);
     const std::int64_t stride = n.integers.at("strides").at(0), pad = n.integers.at("pads").at(0),
                        window = n.integers.at("kernel_shape").at(0);
     const auto side = [&](std::size_t k) { return (x.side(k) + 2 * pad - window) / stride + 1; };
-    integers y(type, {x.side(0), channels, side(2), side(3)});
+    integer_tensor y(type, {x.side(0), channels, side(2), side(3)});
     for (std::int64_t b = 0; b < y.side(0); ++b)
       for (std::int64_t k = 0; k < y.side(1); ++k)
         for (std::int64_t i = 0; i < y.side(2); ++i)
@@ -243,7 +204,8 @@ class interpreter {
               }
     return y;
   }
-  integers convolution(const node& n, const integers& x, const integers& w) const {
+  integer_tensor convolution(const node& n, const integer_tensor& x,
+                             const integer_tensor& w) const {
     if (x.type != 2 || w.type != 2 || in(n, 2).type != 2 || in(n, 3).type != 2) throw mixed(n);
     const std::int64_t zero = in(n, 2).all.at(0), weight_zero = in(n, 3).all.at(0);
     return windows(n, x, 6, w.side(0),
@@ -252,13 +214,13 @@ class interpreter {
                        sum += (x.at(b, c, h, l) - zero) * (w.at(k, c, r, s) - weight_zero);
                    });
   }
-  static integers max_pool(const node& n, const integers& x) {
+  static integer_tensor max_pool(const node& n, const integer_tensor& x) {
     if (x.type != 2) throw unknown(n);  // of integers, ONNX's MaxPool has those of 8 bits
     return windows(n, x, 2, x.side(1), [&](auto& most, auto b, auto k, auto h, auto l, auto, auto) {
       most = std::max(most, x.at(b, k, h, l));
     });
   }
-  integers slice(const node& n, const integers& x) const {
+  integer_tensor slice(const node& n, const integer_tensor& x) const {
     std::vector<std::int64_t> first(4), step(4, 1), shape = x.shape;
     for (std::size_t k = 0; k < in(n, 3).all.size(); ++k) {
       const auto axis = static_cast<std::size_t>(in(n, 3).all[k]);
@@ -267,15 +229,15 @@ class interpreter {
       const std::int64_t end = std::min(in(n, 2).all.at(k), x.side(axis));
       shape[axis] = (end - first[axis] + step[axis] - 1) / step[axis];
     }
-    return moved(x, integers(x.type, shape), first, step);
+    return moved(x, integer_tensor(x.type, shape), first, step);
   }
-  integers padded(const node& n, const integers& x) const {
+  integer_tensor padded(const node& n, const integer_tensor& x) const {
     std::vector<std::int64_t> first, shape;
     for (std::size_t k = 0; k < 4; ++k) {
       first.push_back(-in(n, 1).all.at(k));
       shape.push_back(in(n, 1).all[k] + x.side(k) + in(n, 1).all.at(k + 4));
     }
-    integers y(x.type, shape);
+    integer_tensor y(x.type, shape);
     if (n.inputs.size() > 2) {
       if (in(n, 2).type != x.type) throw mixed(n);
       std::ranges::fill(y.all, in(n, 2).all.at(0));
@@ -283,8 +245,9 @@ class interpreter {
     return moved(x, y, first, {1, 1, 1, 1});
   }
   /// y's number at (i, ...) is x's at (first + i step, ...), where x has one.
-  static integers moved(const integers& x, integers y, const std::vector<std::int64_t>& first,
-                        const std::vector<std::int64_t>& step) {
+  static integer_tensor moved(const integer_tensor& x, integer_tensor y,
+                              const std::vector<std::int64_t>& first,
+                              const std::vector<std::int64_t>& step) {
     std::int64_t i[4];
     for (i[0] = 0; i[0] < y.side(0); ++i[0])
       for (i[1] = 0; i[1] < y.side(1); ++i[1])
@@ -302,7 +265,7 @@ class interpreter {
   }
 
   const model& model_;
-  std::map<std::string, integers> values_;
+  std::map<std::string, integer_tensor> values_;
 };
 
 }  // namespace onnx_reader

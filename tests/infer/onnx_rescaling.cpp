@@ -32,7 +32,7 @@ std::vector<std::int64_t> graph_of(const std::vector<onnx_rescaling>& channels,
   const std::string y = add_rescaling(graph, "layer", "y", "x", channels, shape);
   graph.add_output<std::int64_t>(y, {static_cast<int>(count), 1, each});
   const onnx_reader::model read(graph.encoded());
-  onnx_reader::integers in(7, {1, static_cast<std::int64_t>(count), 1, each});
+  onnx_reader::integer_tensor in(7, {1, static_cast<std::int64_t>(count), 1, each});
   in.all = x;
   return onnx_reader::interpreter(read).run(in).all;
 }
