@@ -98,6 +98,10 @@ class nccl {
   static constexpr std::string_view name = "nccl";
   /// PyTorch's DistributedDataParallel's (bucket_cap_mb); not measured here.
   static constexpr std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// NCCL requires that every rank launches the operations of all its communicators in one order,
+  /// which two threads do not keep (user's guide 2.30, "Using multiple NCCL communicators
+  /// concurrently"): nccl/world.hpp.
+  static constexpr bool concurrent_contexts = false;
 
   using options = detail::comm::nccl_options;
 

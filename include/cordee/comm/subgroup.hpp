@@ -31,6 +31,7 @@ class subgroup {
  public:
   static constexpr bool blocks_host = Communicator::blocks_host;
   static constexpr std::size_t bucket_bytes = detail::comm::bucket_bytes_of<Communicator>();
+  static constexpr bool concurrent_contexts = detail::comm::has_concurrent_contexts<Communicator>();
 
   /// All members pass the same ranks, in the same order.
   subgroup(const Communicator& comm, std::vector<int> ranks)

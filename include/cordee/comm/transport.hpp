@@ -17,6 +17,7 @@
 //                             none            that mean, and sums of doubles, as work of a stream,
 //                                             and how the host waits for it (EnqueuedMeanOn)
 //     register_memory(bytes)  nothing         prepares memory that is exchanged (RegistersMemoryOn)
+//     concurrent_contexts     true            whether two threads may use two contexts at once
 //     bucket_bytes            0               std::size_t: the shortest message near the full rate
 //     abort(why)              the deadline    ends the run on every rank (Abortable)
 //     probe_any(expected)     none            any source (AnySource), for an asynchronous `server`
@@ -66,7 +67,7 @@ struct recv_op {
 ///                 their order within a context; a message whose size differs from the receiver's
 ///                 is an error; a rank may send to itself.
 ///   duplicate(k)  the same ranks on context k: an independent ordered channel. Several threads of
-///                 a rank may use different contexts at once.
+///                 a rank may use different contexts at once, unless concurrent_contexts is false.
 ///   blocks_host   whether exchange blocks the calling thread; then the courier's thread calls it.
 ///                 Where time is virtual (HasVirtualTime) the courier is a task of the rank.
 template <class T, class D>
@@ -135,6 +136,15 @@ consteval std::size_t bucket_bytes_of() {
     return T::bucket_bytes;
   else
     return 0;
+}
+
+/// T::concurrent_contexts: whether threads of a rank may use different contexts at once.
+template <class T>
+consteval bool has_concurrent_contexts() {
+  if constexpr (requires { T::concurrent_contexts; })
+    return T::concurrent_contexts;
+  else
+    return true;
 }
 
 /// abort(why) ends the run on every rank, with `why` as the cause.

@@ -28,6 +28,8 @@ struct traffic {
 template <class Communicator>
 struct counting_communicator {
   static constexpr bool blocks_host = Communicator::blocks_host;
+  static constexpr bool concurrent_contexts =
+      cordee::detail::comm::has_concurrent_contexts<Communicator>();
 
   Communicator comm;
   traffic* sent;  // by this rank, over all contexts; must outlive the communicator

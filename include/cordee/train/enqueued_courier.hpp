@@ -24,12 +24,14 @@
 #include <cordee/comm/completed_op.hpp>
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer.hpp>
+#include <cordee/comm/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/readback.hpp>
+#include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -38,6 +40,19 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 template <class M, class R>
 concept ExchangesOnStream =
     HasDeviceMetrics<M> && comm::EnqueuableOn<R, typename M::precision::master, typename M::device>;
+
+/// The options as a trainer uses them. Where the host sums batch statistics, they and the courier's
+/// buckets are of two contexts: without overlap these are not in use at once.
+template <class M, class R>
+trainer_options options_over(const R& reducer, trainer_options o) {
+  using transport = typename R::communicator_type;
+  if constexpr (!comm::single_rank<transport> && !comm::has_concurrent_contexts<transport>()) {
+    const int ranks = reducer.comm.size(), over = o.batch_norm_over;
+    const bool on_stream = ExchangesOnStream<M, R> && (over == 0 || over == ranks);
+    if (over != 1 && ranks > 1 && !on_stream) o.overlap = false;
+  }
+  return o;
+}
 
 /// Used by the thread that computes. Of at most `buckets` buckets a step.
 template <class R, class Real, Device D>

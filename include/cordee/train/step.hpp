@@ -24,7 +24,8 @@ struct trainer_options {
   /// MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round trips of its own; or
   /// what the transport states, if that is more (8 MiB over mpi, 25 MiB over nccl).
   std::size_t bucket_bytes = 0;
-  /// Exchange buckets during backward, with optimizers that are `eager`.
+  /// Exchange buckets during backward, with optimizers that are `eager`; not over nccl where the
+  /// host sums batch statistics (batch_norm_over), since NCCL wants one order of both.
   bool overlap = true;
   /// On a GPU, capture the launches of a step as graphs and replay them (graph_cache.hpp). Members
   /// of the model such as `loss` may change between steps; memory that kernels use must

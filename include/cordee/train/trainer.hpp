@@ -64,7 +64,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         optimizer_(optimizer),
         schedule_(schedule),
         reducer_(reducer),
-        options_(options),
+        options_(detail::train::options_over<M>(reducer, options)),
         device_(model.get_device()),
         stream_(device_.make_stream()),
         planes_(device_, M::segments(), options_.freeze),

@@ -27,6 +27,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "tests/support/nccl_double/in_flight.hpp"
+
 enum ncclResult_t {
   ncclSuccess,
   ncclUnhandledCudaError,
@@ -297,11 +299,12 @@ inline ncclResult_t ncclGroupEnd() {
   if (!group.open) return ncclInvalidUsage;
   if (group.comm == nullptr) return ncclSuccess;
   ncclComm_t const comm = group.comm;
-  comm->in_progress.push_back([comm, operations = std::move(group.operations)] {
-    nccl_double::enqueue(operations.front().s,
-                         [all = comm->all, rank = comm->rank, operations, aborted = comm->aborted] {
-                           nccl_double::run(*all, rank, operations, *aborted);
-                         });
+  const nccl_double::in_flight kernel(nccl_double::current_gpu(), comm);
+  comm->in_progress.push_back([comm, kernel, operations = std::move(group.operations)] {
+    nccl_double::enqueue(operations.front().s, [all = comm->all, rank = comm->rank, kernel,
+                                                operations, aborted = comm->aborted] {
+      nccl_double::run(*all, rank, operations, *aborted);
+    });
   });
   return ncclInProgress;
 }
@@ -319,9 +322,11 @@ inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDa
   }
   nccl_double::capture_mean(s, comm->captured);  // counts it
   if (!nccl_double::computes_means) return ncclInProgress;
+  const nccl_double::in_flight kernel(nccl_double::current_gpu(), comm);
   comm->in_progress.push_back([=, number = comm->sums++] {
     nccl_double::enqueue(
         s, [=, all = comm->all, rank = comm->rank, ranks = comm->ranks, aborted = comm->aborted] {
+          (void)kernel;
           nccl_double::run_sum(*all, rank, ranks, number, x, n, type, op, *aborted);
         });
   });

@@ -7,13 +7,15 @@
 // The contexts of reducers and of agreements have their communicators from the start, those of a
 // server's requests and replies from their first use, which is collective.
 //
-// Two contexts may be in flight at once, from two threads (a courier's buckets, and statistics),
-// which ranks may launch in either order; native's means and the statistics beside them are of one
-// thread and one context. If then the first blocks of two collectives took the multiprocessors that
-// each needs on the other rank, both would wait forever; so NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL
-// start a kernel of one communicator only when all blocks of the one before, of another, run. With
-// a driver that cannot detect that, it would wait for their end instead, which the two orders turn
-// into a deadlock: then it is not set.
+// NCCL requires that every rank launches the operations of all its communicators in one order
+// (user's guide 2.30, "Using multiple NCCL communicators concurrently"): if the first blocks of two
+// collectives took the multiprocessors that each needs on the other rank, both would wait forever.
+// Two threads, a courier with buckets and the host with batch statistics, keep no such order, and
+// with no driver may they race (NCCL_LAUNCH_RACE_FATAL); so a trainer does not have both in flight
+// (nccl::concurrent_contexts). For callers that launch on two contexts from one thread,
+// NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL start a kernel of one communicator only when all blocks of
+// the one before, of another, run. With a driver that cannot detect that, also in captured graphs,
+// it would wait for their end instead: then it is not set.
 //
 // The local rank selects the GPU. That no two ranks share one is checked before NCCL is
 // initialized, which would hang or fail without naming them.
