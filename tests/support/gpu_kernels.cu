@@ -24,10 +24,9 @@ KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::
 KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_input_gradient_relu_fp16,
        input_gradient_kernel<epilogue::relu, cordee::half, 8, float>)
-OPERATION(batch_norm_own_moments, own_moments_op)
+OPERATION(batch_norm_no_sums, no_sums_op)
 OPERATION(batch_norm_own_deviation, own_deviation_op)
 OPERATION(batch_norm_enqueued_moments, enqueued_moments_op<float>)
-OPERATION(batch_norm_own_sums, own_sums_op)
 OPERATION(batch_norm_enqueued_sums, enqueued_sums_op<float>)
 KERNEL(average_pool_fp16, average_pool_kernel<cordee::half, 8>)
 KERNEL(average_pool_backward_fp16, average_pool_backward_kernel<cordee::half, 8>)

@@ -37,6 +37,15 @@ template <class Merge>
 void run(const batch_norm_tiles& tiling, const Merge& merge, std::uint64_t seed = 1) {
   emulated(seed).make_stream().launch_kernel(tiling.blocks(), merging_kernel<Merge>{tiling, merge});
 }
+struct messaging_merge {
+  moments_merge<double> moments;
+  double* message;
+
+  template <int Threads, class Block>
+  CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
+    moments.template merge<Threads>(b, at, shared, message);
+  }
+};
 
 /// Nine channels, so that the second merging block has one; a group of two samples and one of one.
 struct tables {
@@ -230,4 +239,51 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
       CHECK(dgamma[c] == (moved ? 6 + variance[c] : 6));
     }
   }
+}
+
+TEST_CASE("batch_norm_merge: a message has this rank's part of the sums over ranks, no padding") {
+  const batch_norm_tiles tiling({{8, 50, 58}, 0}, 2, 9, 1);  // as above
+  const std::size_t lanes = tiling.in.lanes(), channels = 8;
+  const double count = 2 * 50 * 58;
+  const doubles gamma = normal_numbers(lanes, 1);
+  chunk_merge merge = tiling.merge();
+  doubles entries = normal_numbers(merge.numbers(), 2), saved(5 * lanes, 0.5), first(lanes),
+          second(lanes), running(lanes, 3.0), dbeta(lanes, 5.0), dgamma(lanes, 6.0);
+  for (std::size_t i = entries.size() / 2; i < entries.size(); ++i) entries[i] *= entries[i];
+  std::vector<unsigned> arrived(merge.counters());
+  merge.firsts = entries.data();
+  merge.seconds = entries.data() + entries.size() / 2;
+  merge.arrived = arrived.data();
+  doubles message(channels + 2, 7.0), sums(2 * channels + 2, 7.0);  // one more than a message has
+  run(tiling,
+      messaging_merge{{merge,
+                       gamma.data(),
+                       saved.data(),
+                       first.data(),
+                       second.data(),
+                       {1, lanes, first.data(), second.data(), running.data(), running.data()},
+                       channels},
+                      message.data()});
+  for (std::size_t c = 0; c < channels; ++c) CHECK(message[c] == count * first[c]);
+  CHECK(message[channels] == count);
+  CHECK(message[channels + 1] == 7);
+  CHECK(running == doubles(lanes, 3.0));  // they move by the sums
+  run(tiling, sums_merge<double>{
+                  merge,
+                  gamma.data(),
+                  saved.data(),
+                  first.data(),
+                  second.data(),
+                  false,
+                  {1, lanes, first.data(), second.data(), dbeta.data(), dgamma.data(), false},
+                  channels,
+                  sums.data()});
+  for (std::size_t c = 0; c < channels; ++c) {
+    CHECK(sums[c] == first[c]);
+    CHECK(sums[channels + c] == second[c]);
+    CHECK(dbeta[c] == first[c]);
+    CHECK(dgamma[c] == second[c]);
+  }
+  CHECK(sums[2 * channels] == count);
+  CHECK(sums[2 * channels + 1] == 7);
 }

@@ -38,9 +38,11 @@ double take_statistics(const batch_norm_problem& at, int V, int samples,
                        Real* running_variance, const statistics_allreduce& combine, S s) {
   expect_one_group(at, samples, combine);
   if (samples == 0 && !combine) return 0;
+  const batch_statistics<Real> to{static_cast<std::size_t>(at.in.channels), t.gamma, t.saved,
+                                  running_mean, running_variance};
   if (samples == 0 && combine.enqueue != nullptr) {
-    enqueue_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
-                          t.gamma, t.saved, nullptr, combine, s);
+    enqueue_no_sums(to.channels + 1, combine, s);
+    enqueue_no_sums(to.channels, combine, s);
     return 0;
   }
   if (samples == 0)  // other ranks wait for this rank's part
@@ -50,21 +52,27 @@ double take_statistics(const batch_norm_problem& at, int V, int samples,
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
-  const device::stream_buffer<double, S> memory(s, chunks.numbers()), statistics(s, 2 * table);
+  const bool enqueues = combine.enqueue != nullptr;
+  const device::stream_buffer<double, S> memory(s, chunks.numbers()), statistics(s, 2 * table),
+      message(s, enqueues ? to.channels + 1 : 0);
   chunks.use_memory(memory.data(), s);
   double *mean = statistics.data(), *variance = mean + table;
   const running_statistics_op<Real> running{tiling.groups, lanes,        mean,
                                             variance,      running_mean, running_variance};
-  const bool is_final = tiling.groups == 1 && !combine;
-  s.launch_kernel(tiling.blocks(), chunk_moments_kernel<N, size, Real>{
-                                       tiling,
-                                       t.x,
-                                       {chunks, t.gamma, t.saved, mean, variance, running,
-                                        is_final ? tiling.in.channels : 0}});
+  // The pass ends with moved running statistics, or with a message.
+  const bool is_final = tiling.groups == 1 && (!combine || enqueues);
+  s.launch_kernel(tiling.blocks(),
+                  chunk_moments_kernel<N, size, Real>{tiling,
+                                                      t.x,
+                                                      {chunks, t.gamma, t.saved, mean, variance,
+                                                       running, is_final ? to.channels : 0},
+                                                      enqueues ? message.data() : nullptr});
   auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
-  if (combine.enqueue != nullptr)
-    enqueue_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
-  else if (combine)
+  if (enqueues) {
+    enqueue_moments(to, lanes, count, message.data(), mean, variance, combine, s);
+    return count;
+  }
+  if (combine)
     count =
         share_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
   if (!is_final) for_each(s, tiling.in.channels, running);
@@ -136,7 +144,10 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
-  const device::stream_buffer<double, S> memory(s, chunks.numbers()), sums(s, 2 * table);
+  const bool enqueues = combine.enqueue != nullptr;
+  const std::size_t channels = tiling.in.channels, message_size = 2 * channels + 1;
+  const device::stream_buffer<double, S> memory(s, chunks.numbers()), sums(s, 2 * table),
+      message(s, enqueues ? message_size : 0);
   chunks.use_memory(memory.data(), s);
   double *shift = sums.data(), *scale = shift + table;
   const parameter_gradient_op<Real> gradient{
@@ -147,11 +158,12 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
                       t,
                       dy,
                       {chunks, t.gamma, t.saved, shift, scale, count == at.frozen_count, gradient,
-                       tiling.groups == 1 ? tiling.in.channels : 0}});
-  if (tiling.groups != 1) for_each(s, tiling.in.channels, gradient);
-  if (combine.enqueue != nullptr)
-    enqueue_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
-                       samples == 0 ? nullptr : shift, combine, s);
+                       tiling.groups == 1 ? channels : 0, enqueues ? message.data() : nullptr}});
+  if (tiling.groups != 1) for_each(s, channels, gradient);
+  if (enqueues && samples == 0)
+    enqueue_no_sums(message_size, combine, s);
+  else if (enqueues)
+    enqueue_sums(channels, lanes, t.gamma, t.saved, message.data(), shift, combine, s);
   else if (combine)
     share_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
                      samples == 0 ? nullptr : shift, combine, s);

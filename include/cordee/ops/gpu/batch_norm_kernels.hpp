@@ -80,6 +80,7 @@ struct chunk_moments_kernel {
   batch_norm_tiles tiling;
   const N* x;
   moments_merge<Real> moments;
+  double* message;  // moments_merge::merge
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
   template <class Block>
@@ -104,7 +105,7 @@ struct chunk_moments_kernel {
         b, tiling, at,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> s1,
             precision::wide<N> s2) { store(g, chunk, lane, s1, s2); });
-    moments.template merge<threads>(b, tiling.merge_place_of(at), sums.doubles());
+    moments.template merge<threads>(b, tiling.merge_place_of(at), sums.doubles(), message);
   }
 
  private:

@@ -75,7 +75,7 @@ struct added_sums {
 };
 
 /// Merges the chunks' moments: the coefficients of forward, and each group's mean and unbiased
-/// variance.
+/// variance; of one group also what becomes of them.
 template <class Real>
 struct moments_merge {
   chunk_merge chunks;
@@ -83,7 +83,7 @@ struct moments_merge {
   Real* saved;
   double *mean, *variance;  // (groups, lanes)
   running_statistics_op<Real> running{};
-  std::size_t moved = 0;  // of one group, of this rank: the channels whose running statistics move
+  std::size_t channels = 0;  // of one group: whose running statistics move, without a message
 
   /// The entry of a chunk of `count` numbers, from the sums of x - origin and of its square.
   CORDEE_DEVICE void store_chunk(std::size_t entry, double count, double origin, double sum,
@@ -93,18 +93,20 @@ struct moments_merge {
     chunks.seconds[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
   }
 
-  /// By a block of `Threads` threads.
+  /// By a block of `Threads` threads. message, of one group: (n m, n), (channels, 1), for the sum
+  /// over ranks. An argument, so that a convolution's kernel has no code for it.
   template <int Threads, class Block>
-  CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
+  CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared,
+                           double* message = nullptr) const {
     merge_chunks<Threads>(b, at, chunks, shared, merged_deviations{},
                           [&](std::size_t g, std::size_t lane, const channel_pair& of) {
-                            store(static_cast<double>(at.rows), g, lane, of);
+                            store(static_cast<double>(at.rows), g, lane, of, message);
                           });
   }
 
  private:
-  CORDEE_DEVICE void store(double count, std::size_t g, std::size_t lane,
-                           const channel_pair& of) const {
+  CORDEE_DEVICE void store(double count, std::size_t g, std::size_t lane, const channel_pair& of,
+                           double* message) const {
     const std::size_t lanes = chunks.lanes;
     const double biased_variance = of.second / count;
     const batch_norm_coefficients<Real> row(saved, lanes, g);
@@ -116,7 +118,10 @@ struct moments_merge {
         count > 1 ? count / (count - 1) * biased_variance : biased_variance;
     mean[g * lanes + lane] = of.first;
     variance[g * lanes + lane] = unbiased_variance;
-    if (lane < moved) running.move(lane, of.first, unbiased_variance, 1);
+    if (lane >= channels) return;
+    if (message == nullptr) return running.move(lane, of.first, unbiased_variance, 1);
+    message[lane] = count * of.first;
+    if (lane == 0) message[channels] = count;
   }
 };
 
@@ -195,7 +200,8 @@ struct sums_merge {
   double *shift, *scale;  // (groups, lanes)
   bool constant;          // the statistics do not depend on x
   parameter_gradient_op<Real> gradient{};
-  std::size_t written = 0;  // of one group: the channels whose parameter gradients are written
+  std::size_t channels = 0;   // of one group: whose parameter gradients are written
+  double* message = nullptr;  // (sum g, sum g h, n), (channels, channels, 1), for that over ranks
 
   template <int Threads, class Block>
   CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
@@ -217,7 +223,12 @@ struct sums_merge {
     row.slope[lane] = static_cast<Real>(a * of.second / count * inverse);
     shift[g * lanes + lane] = of.first;
     scale[g * lanes + lane] = of.second;
-    if (lane < written) gradient.add(lane, of.first, of.second);
+    if (lane >= channels) return;
+    gradient.add(lane, of.first, of.second);
+    if (message == nullptr) return;
+    message[lane] = of.first;
+    message[channels + lane] = of.second;
+    if (lane == 0) message[2 * channels] = rows;
   }
 };
 
