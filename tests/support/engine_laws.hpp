@@ -28,7 +28,7 @@ TEST_CASE_TEMPLATE_DEFINE("engine: fprop, dgrad and wgrad equal the sums of the 
                           engine_sums) {
   using Real = typename T::real;
   for (const convolution_problem& p : many_shapes)
-    for (const int samples : {1, 3}) {
+    for (const int samples : {1, 2, 5}) {
       INFO(T::engine::name, " ", sizeof(Real), " bytes, ", describe(p), ", samples ", samples);
       const std::size_t n = size(samples);
       const auto x = random_numbers<Real>(n * p.in.size(), 1),
