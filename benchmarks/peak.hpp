@@ -25,7 +25,7 @@ class fma_peak {
   /// Runs the loop; the shortest time counts.
   void time(cordee::cpu::stream s) {
     const double before = now();
-    detail::device::parallel_chunks(
+    cordee::detail::device::parallel_chunks(
         s, sink_.size(), 1, [&](std::size_t worker, std::size_t) { sink_[worker] = spin(start_); });
     least_ = std::min(least_, now() - before);
   }
