@@ -21,12 +21,14 @@ inline void* system_memory(std::size_t bytes, std::size_t alignment) noexcept {
   return std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
 }
 
-inline void* new_or_throw(std::size_t bytes, std::size_t alignment) {
+// Inlined into a caller, new would be std::aligned_alloc and delete std::free, which GCC then finds
+// paired with the other operator, and warns: neither is.
+[[gnu::noinline]] inline void* new_or_throw(std::size_t bytes, std::size_t alignment) {
   void* const memory = replaced_new(bytes, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-inline void* new_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+[[gnu::noinline]] inline void* new_or_null(std::size_t bytes, std::size_t alignment) noexcept {
   try {
     return replaced_new(bytes, alignment);
   } catch (const std::bad_alloc&) {
@@ -62,7 +64,6 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment,
                      const std::nothrow_t&) noexcept {
   return support::new_or_null(bytes, static_cast<std::size_t>(alignment));
 }
-// Inlined they would be std::free, which GCC then finds paired with operator new, and warns.
 [[gnu::noinline]] void operator delete(void* memory) noexcept { support::replaced_delete(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept {
   support::replaced_delete(memory);
