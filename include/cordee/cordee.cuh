@@ -14,7 +14,6 @@
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
-#include <cordee/ops/gpu/batch_norm_enqueued.hpp>
 #include <cordee/ops/gpu/batch_norm_kernels.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/batch_norm_ranks.hpp>
@@ -28,6 +27,7 @@
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/moments_message.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>

@@ -11,7 +11,6 @@
 #include <cordee/ops/dropout.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
-#include <cordee/ops/gpu/batch_norm_ranks.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/encode.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
@@ -48,8 +47,6 @@ OPERATION(subsample_backward_fp16, subsample_backward_op<cordee::half>)
 OPERATION(batch_norm_running_statistics, running_statistics_op<float>)
 OPERATION(batch_norm_evaluation_coefficients, evaluation_coefficients_op<float>)
 OPERATION(batch_norm_parameter_gradient, parameter_gradient_op<float>)
-OPERATION(batch_norm_shared_moments, shared_moments_op<float>)
-OPERATION(batch_norm_shared_sums, shared_sums_op<float>)
 
 OPERATION(running_range, running_range_op)
 OPERATION(update_ranges, detail::nn::update_ranges_op<float>)

@@ -4,7 +4,6 @@
 // Statistics shared by ranks.
 #include <array>
 #include <cmath>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,8 +11,8 @@
 #include <cordee/ops/cpu/batch_norm.hpp>
 
 #include "tests/support/batch_norm_fixture.hpp"
+#include "tests/support/rank_sum.hpp"
 #include "tests/support/relative.hpp"
-#include "tests/support/two_rank_sum.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -30,18 +29,14 @@ constexpr double some_roundings = 24 * rounding;
 
 /// Forward and backward of both ranks, with an allreduce of every sum.
 std::array<std::vector<double>, 2> run_ranks(std::array<one_channel*, 2> ranks,
-                                             std::array<std::vector<double>, 2> dy,
-                                             two_rank_sum& m) {
+                                             std::array<std::vector<double>, 2> dy, rank_sum& m) {
   std::array<std::vector<double>, 2> dx;
-  std::array<two_rank_sum::participant, 2> seats{{{&m, 0}, {&m, 1}}};
-  std::array<std::thread, 2> threads;
-  for (std::size_t r = 0; r < 2; ++r)
-    threads[r] = std::thread([&, r] {
-      ranks[r]->allreduce = {two_rank_sum::sum, &seats[r]};
-      ranks[r]->forward();
-      dx[r] = ranks[r]->backward(dy[r]);
-    });
-  for (auto& t : threads) t.join();
+  m.on_each_rank([&](rank_sum::participant& seat) {
+    one_channel& own = *ranks[seat.rank];
+    own.allreduce = {rank_sum::sum, &seat};
+    own.forward();
+    dx[seat.rank] = own.backward(dy[seat.rank]);
+  });
   return dx;
 }
 
@@ -54,7 +49,7 @@ void check_close(const std::vector<double>& a, const std::vector<double>& b) {
 
 TEST_CASE("batch_norm: golden values of two ranks that share statistics") {
   one_channel first = golden({1, 2, 4}), second = golden({0, 5, 6});
-  two_rank_sum m;
+  rank_sum m(2);
   const auto dx = run_ranks({&first, &second}, {{{.1, -.2, .3}, {.5, -.1, .2}}}, m);
   check_close(first.y, {-1.18872866174, -0.494364330868, 0.894364330868});
   check_close(second.y, {-1.8830929926, 1.58872866174, 2.2830929926});
@@ -85,7 +80,7 @@ TEST_CASE("batch_norm: a rank without samples takes part in every allreduce and 
   std::vector<double> dy{.1, -.2, .3};
   serial.forward();
   const auto dx = serial.backward(dy);
-  two_rank_sum m;
+  rank_sum m(2);
   empty.dgamma = empty.dbeta = {5};
   const auto both = run_ranks({&shared, &empty}, {{{.1, -.2, .3}, {}}}, m);
   CHECK(m.calls[0] == m.calls[1]);

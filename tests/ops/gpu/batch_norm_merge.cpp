@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <concepts>
 #include <utility>
 #include <vector>
 
@@ -37,8 +38,9 @@ template <class Merge>
 void run(const batch_norm_tiles& tiling, const Merge& merge, std::uint64_t seed = 1) {
   emulated(seed).make_stream().launch_kernel(tiling.blocks(), merging_kernel<Merge>{tiling, merge});
 }
+template <class Real>
 struct messaging_merge {
-  moments_merge<double> moments;
+  moments_merge<Real> moments;
   double* message;
 
   template <int Threads, class Block>
@@ -241,48 +243,59 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
   }
 }
 
-TEST_CASE("batch_norm_merge: a message has this rank's part of the sums over ranks, no padding") {
+TEST_CASE_TEMPLATE(
+    "batch_norm_merge: a message has this rank's part of the sums over ranks, no padding", Real,
+    double, float) {
   const batch_norm_tiles tiling({{8, 50, 58}, 0}, 2, 9, 1);  // as above
   const std::size_t lanes = tiling.in.lanes(), channels = 8;
   const double count = 2 * 50 * 58;
-  const doubles gamma = normal_numbers(lanes, 1);
+  const std::vector<Real> gamma = normal_numbers<Real>(lanes, 1), initial(lanes, Real{3});
   chunk_merge merge = tiling.merge();
-  doubles entries = normal_numbers(merge.numbers(), 2), saved(5 * lanes, 0.5), first(lanes),
-          second(lanes), running(lanes, 3.0), dbeta(lanes, 5.0), dgamma(lanes, 6.0);
+  doubles entries = normal_numbers(merge.numbers(), 2), first(lanes), second(lanes);
+  std::vector<Real> saved(5 * lanes, Real{0.5}), running = initial, dbeta(lanes, Real{5}),
+                                                 dgamma(lanes, Real{6});
   for (std::size_t i = entries.size() / 2; i < entries.size(); ++i) entries[i] *= entries[i];
   std::vector<unsigned> arrived(merge.counters());
   merge.firsts = entries.data();
   merge.seconds = entries.data() + entries.size() / 2;
   merge.arrived = arrived.data();
-  doubles message(channels + 2, 7.0), sums(2 * channels + 2, 7.0);  // one more than a message has
+  // One more than a message has.
+  const std::size_t size = moments_message<Real>{channels, nullptr}.size();
+  doubles message(size + 1, 7.0), sums(2 * channels + 2, 7.0);
+  run(tiling, messaging_merge<Real>{
+                  {merge,
+                   gamma.data(),
+                   saved.data(),
+                   first.data(),
+                   second.data(),
+                   {1, lanes, first.data(), second.data(), running.data(), running.data()},
+                   channels},
+                  message.data()});
+  CHECK(size == (std::same_as<Real, float> ? 2 * channels + 1 : channels + 1));
+  for (std::size_t c = 0; c < channels; ++c) {
+    CHECK(message[c] == count * first[c]);
+    if (std::same_as<Real, float>)
+      CHECK(message[channels + c] ==
+            doctest::Approx(second[c] * (count - 1) + count * first[c] * first[c]).epsilon(1e-14));
+  }
+  CHECK(message[size - 1] == count);
+  CHECK(message[size] == 7);
+  CHECK(running == initial);  // they move by the sums
   run(tiling,
-      messaging_merge{{merge,
+      sums_merge<Real>{merge,
                        gamma.data(),
                        saved.data(),
                        first.data(),
                        second.data(),
-                       {1, lanes, first.data(), second.data(), running.data(), running.data()},
-                       channels},
-                      message.data()});
-  for (std::size_t c = 0; c < channels; ++c) CHECK(message[c] == count * first[c]);
-  CHECK(message[channels] == count);
-  CHECK(message[channels + 1] == 7);
-  CHECK(running == doubles(lanes, 3.0));  // they move by the sums
-  run(tiling, sums_merge<double>{
-                  merge,
-                  gamma.data(),
-                  saved.data(),
-                  first.data(),
-                  second.data(),
-                  false,
-                  {1, lanes, first.data(), second.data(), dbeta.data(), dgamma.data(), false},
-                  channels,
-                  sums.data()});
+                       false,
+                       {1, lanes, first.data(), second.data(), dbeta.data(), dgamma.data(), false},
+                       channels,
+                       sums.data()});
   for (std::size_t c = 0; c < channels; ++c) {
     CHECK(sums[c] == first[c]);
     CHECK(sums[channels + c] == second[c]);
-    CHECK(dbeta[c] == first[c]);
-    CHECK(dgamma[c] == second[c]);
+    CHECK(dbeta[c] == static_cast<Real>(first[c]));
+    CHECK(dgamma[c] == static_cast<Real>(second[c]));
   }
   CHECK(sums[2 * channels] == count);
   CHECK(sums[2 * channels + 1] == 7);

@@ -13,11 +13,11 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
-#include <cordee/ops/gpu/batch_norm_enqueued.hpp>
 #include <cordee/ops/gpu/batch_norm_kernels.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/batch_norm_ranks.hpp>
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
+#include <cordee/ops/gpu/moments_message.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -40,48 +40,40 @@ double take_statistics(const batch_norm_problem& at, int V, int samples,
   if (samples == 0 && !combine) return 0;
   const batch_statistics<Real> to{static_cast<std::size_t>(at.in.channels), t.gamma, t.saved,
                                   running_mean, running_variance};
-  if (samples == 0 && combine.enqueue != nullptr) {
-    enqueue_no_sums(to.channels + 1, combine, s);
-    enqueue_no_sums(to.channels, combine, s);
+  if (samples == 0) {  // other ranks wait for this rank's part
+    share_no_moments<Real>(to.channels, combine, s);
     return 0;
   }
-  if (samples == 0)  // other ranks wait for this rank's part
-    return share_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
-                               t.gamma, t.saved, nullptr, combine, s);
   expect_vec_aligned<size>(t.x);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
-  const bool enqueues = combine.enqueue != nullptr;
+  const bool shares = static_cast<bool>(combine);
+  moments_message<Real> message{to.channels, nullptr};
   const device::stream_buffer<double, S> memory(s, chunks.numbers()), statistics(s, 2 * table),
-      message(s, enqueues ? to.channels + 1 : 0);
+      message_memory(s, shares ? message.size() : 0);
+  if (shares) message.numbers = message_memory.data();
   chunks.use_memory(memory.data(), s);
   double *mean = statistics.data(), *variance = mean + table;
   const running_statistics_op<Real> running{tiling.groups, lanes,        mean,
                                             variance,      running_mean, running_variance};
   // The pass ends with moved running statistics, or with a message.
-  const bool is_final = tiling.groups == 1 && (!combine || enqueues);
+  const bool is_final = tiling.groups == 1;
   s.launch_kernel(tiling.blocks(),
                   chunk_moments_kernel<N, size, Real>{tiling,
                                                       t.x,
                                                       {chunks, t.gamma, t.saved, mean, variance,
                                                        running, is_final ? to.channels : 0},
-                                                      enqueues ? message.data() : nullptr});
-  auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
-  if (enqueues) {
-    enqueue_moments(to, lanes, count, message.data(), mean, variance, combine, s);
-    return count;
-  }
-  if (combine)
-    count =
-        share_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
+                                                      message.numbers});
+  const auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
+  if (shares) share_moments(to, lanes, count, message, mean, variance, combine, s);
   if (!is_final) for_each(s, tiling.in.channels, running);
   return count;
 }
 
 /// Training: the coefficients of the batch's statistics; moves the running statistics towards them
-/// (towards their mean over the groups). Returns the number of values per channel that the
-/// statistics cover; of this rank's alone where combine.enqueue leaves their sum in GPU memory.
+/// (towards their mean over the groups). Returns the number of this rank's values per channel, of
+/// the last group.
 template <Number N, int V, class Real, GpuStream S>
 double batch_norm_statistics(const batch_norm_problem& at, int samples,
                              const batch_norm_tensors<N, Real>& t, Real* running_mean,
@@ -144,10 +136,10 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
-  const bool enqueues = combine.enqueue != nullptr;
+  const bool shares = static_cast<bool>(combine);
   const std::size_t channels = tiling.in.channels, message_size = 2 * channels + 1;
   const device::stream_buffer<double, S> memory(s, chunks.numbers()), sums(s, 2 * table),
-      message(s, enqueues ? message_size : 0);
+      message(s, shares ? message_size : 0);
   chunks.use_memory(memory.data(), s);
   double *shift = sums.data(), *scale = shift + table;
   const parameter_gradient_op<Real> gradient{
@@ -158,15 +150,12 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
                       t,
                       dy,
                       {chunks, t.gamma, t.saved, shift, scale, count == at.frozen_count, gradient,
-                       tiling.groups == 1 ? channels : 0, enqueues ? message.data() : nullptr}});
+                       tiling.groups == 1 ? channels : 0, shares ? message.data() : nullptr}});
   if (tiling.groups != 1) for_each(s, channels, gradient);
-  if (enqueues && samples == 0)
-    enqueue_no_sums(message_size, combine, s);
-  else if (enqueues)
-    enqueue_sums(channels, lanes, t.gamma, t.saved, message.data(), shift, combine, s);
-  else if (combine)
-    share_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
-                     samples == 0 ? nullptr : shift, combine, s);
+  if (shares && samples == 0)
+    share_no_sums(message_size, combine, s);
+  else if (shares)
+    share_sums(channels, lanes, t.gamma, t.saved, message.data(), shift, combine, s);
   // With a residual, dy is masked already.
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
@@ -175,8 +164,7 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
 
 /// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
 /// becomes the residual's gradient. Requires `saved` as forward or evaluation left it. `count`
-/// is forward's result, or `constant` as on the CPU; it is
-/// used only if ranks share statistics.
+/// is forward's result, or frozen_count as on the CPU; nothing else depends on it.
 template <Number N, int V, class Epilogue, class Real, GpuStream S>
 void batch_norm_backward(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,

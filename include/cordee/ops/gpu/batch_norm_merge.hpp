@@ -20,6 +20,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/gpu/chunk_merge.hpp>
+#include <cordee/ops/gpu/moments_message.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -93,8 +94,8 @@ struct moments_merge {
     chunks.seconds[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
   }
 
-  /// By a block of `Threads` threads. message, of one group: (n m, n), (channels, 1), for the sum
-  /// over ranks. An argument, so that a convolution's kernel has no code for it.
+  /// By a block of `Threads` threads. message, of one group: this rank's moments_message. An
+  /// argument, so that a convolution's kernel has no code for it.
   template <int Threads, class Block>
   CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared,
                            double* message = nullptr) const {
@@ -120,8 +121,7 @@ struct moments_merge {
     variance[g * lanes + lane] = unbiased_variance;
     if (lane >= channels) return;
     if (message == nullptr) return running.move(lane, of.first, unbiased_variance, 1);
-    message[lane] = count * of.first;
-    if (lane == 0) message[channels] = count;
+    moments_message<Real>{channels, message}.write(lane, count, of);
   }
 };
 

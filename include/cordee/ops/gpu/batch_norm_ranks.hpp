@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalization on a GPU with statistics shared by ranks (Ying et al., 2018). Over the ranks
-// r:
+// Batch normalization on a GPU with statistics shared by ranks (Ying et al., 2018). A rank's part
+// of a sum over ranks is written by the merge of its chunks (batch_norm_merge.hpp). Forward sums
+// once over ranks (moments_message.hpp); in an fp64 network twice, of rank r's n_r values with mean
+// m_r and squared deviations d_r:
 //
 //   N = sum(n_r),   m = sum(n_r m_r) / N,   v = sum(d_r + n_r (m_r - m)^2) / N
 //
-// `combine` runs on the host: two numbers per channel are copied to the host and back, and the host
-// blocks on the stream; batch_norm_enqueued.hpp is the same without. A rank without samples
-// contributes zeros.
+// Where the sum is work of the stream, the host neither reads a number nor waits. The number of
+// values over all ranks stays in the GPU's memory, so backward sums it again.
 #pragma once
 
 #include <cmath>
@@ -17,100 +18,137 @@
 
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
+#include <cordee/ops/gpu/moments_message.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Lane c's coefficients and unbiased variance, from mean and variance over all ranks.
-template <class Real>
-struct shared_moments_op {
-  std::size_t lanes;
-  double count;
-  const Real* gamma;
-  Real* saved;
-  const double* mean;
-  double* variance;  // in: biased, out: unbiased
-
-  CORDEE_DEVICE void operator()(std::size_t c) const {
-    const batch_norm_coefficients<Real> row(saved, lanes, 0);
-    const double inverse = 1 / std::sqrt(variance[c] + batch_norm_problem::epsilon);
-    row.mean[c] = static_cast<Real>(mean[c]);
-    row.inv_std[c] = static_cast<Real>(inverse);
-    row.scale[c] = static_cast<Real>(static_cast<double>(gamma[c]) * inverse);
-    if (count > 1) variance[c] *= count / (count - 1);
-  }
-};
-
-/// Lane c's coefficients of dx, from the sums over all ranks.
-template <class Real>
-struct shared_sums_op {
-  std::size_t lanes;
-  double count;
-  const Real* gamma;
-  Real* saved;
-  const double *shift, *scale;
-
-  CORDEE_DEVICE void operator()(std::size_t c) const {
-    const batch_norm_coefficients<Real> row(saved, lanes, 0);
-    const auto inverse = static_cast<double>(row.inv_std[c]);
-    const double a = static_cast<double>(gamma[c]) * inverse;
-    row.shift[c] = static_cast<Real>(a * shift[c] / count);
-    row.slope[c] = static_cast<Real>(a * scale[c] / count * inverse);
-  }
-};
-
-/// Copies (2, lanes) from the device; zeros if `rows` is null.
+/// Replaces `size` numbers of the GPU's memory by their sums over ranks: as work of the stream
+/// where `combine` can, otherwise by way of the host, which blocks on the stream.
 template <GpuStream S>
-std::vector<double> read_two_rows(const double* rows, std::size_t lanes, S s) {
-  std::vector<double> host(2 * lanes);
-  if (rows == nullptr) return host;
-  s.copy(host.data(), rows, host.size() * sizeof(double));
+void sum_over_ranks(double* numbers, std::size_t size, const statistics_allreduce& combine, S s) {
+  if (combine.enqueue != nullptr) return combine.enqueue(combine.context, numbers, size, &s);
+  std::vector<double> host(size);
+  s.copy(host.data(), numbers, size * sizeof(double));
   s.finish();
-  return host;
+  combine(host);
+  s.copy(numbers, host.data(), size * sizeof(double));
 }
 
-/// Replaces this rank's mean and unbiased variance of `own_count` values, rows (2, lanes), by those
-/// over all ranks. Returns the number of values over all ranks.
-template <class Real, GpuStream S>
-double share_moments(std::size_t channels, std::size_t lanes, double own_count, const Real* gamma,
-                     Real* saved, double* rows, const statistics_allreduce& combine, S s) {
-  std::vector<double> host = read_two_rows(rows, lanes, s), message(1 + channels);
-  double *const mean = host.data(), *const variance = mean + lanes;
-  message[0] = own_count;
-  for (std::size_t c = 0; c < channels; ++c) message[1 + c] = own_count * mean[c];
-  combine(message);
-  const double count = message[0];
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double shared_mean = count > 0 ? message[1 + c] / count : 0,
-                 difference = mean[c] - shared_mean;
-    variance[c] = variance[c] * (own_count > 1 ? own_count - 1 : own_count) +
-                  own_count * difference * difference;
+/// What a rank without samples adds to a message.
+struct no_sums_op {
+  double* message;
+
+  CORDEE_DEVICE void operator()(std::size_t i) const { message[i] = 0; }
+};
+
+/// The part of a rank without samples in a sum of `size` numbers over ranks.
+template <GpuStream S>
+void share_no_sums(std::size_t size, const statistics_allreduce& combine, S s) {
+  const device::stream_buffer<double, S> message(s, size);
+  for_each(s, size, no_sums_op{message.data()});
+  sum_over_ranks(message.data(), size, combine, s);
+}
+
+/// mean <- m,  variance <- d_r + n_r (m_r - m)^2, from the unbiased variance.
+struct own_deviation_op {
+  static constexpr std::size_t numbers_per_thread = 1;
+  moments_message<double> message;
+  double count;  // n_r
+  double *mean, *variance;
+
+  CORDEE_DEVICE void operator()(std::size_t c) const {
+    const double shared_mean = message.mean(c), difference = mean[c] - shared_mean;
+    variance[c] = variance[c] * (count > 1 ? count - 1 : count) + count * difference * difference;
     mean[c] = shared_mean;
   }
-  combine({variance, channels});
-  if (rows == nullptr) return count;
-  for (std::size_t c = 0; c < channels; ++c) variance[c] /= count;
-  s.copy(rows, host.data(), host.size() * sizeof(double));
-  for_each(s, lanes, shared_moments_op<Real>{lanes, count, gamma, saved, rows, rows + lanes});
-  return count;
+};
+
+/// Lane c's coefficients, of padding from its own statistics, and the running statistics, which
+/// move towards m and the unbiased variance v N / (N - 1).
+template <class Real>
+struct shared_moments_op {
+  static constexpr std::size_t numbers_per_thread = 1;
+  moments_message<Real> message;
+  const Real* gamma;
+  Real* saved;
+  running_statistics_op<Real> running;
+
+  CORDEE_DEVICE void operator()(std::size_t c) const {
+    const batch_norm_coefficients<Real> row(saved, running.lanes, 0);
+    const bool is_padding = c >= message.channels;
+    double mean = 0, variance = 0;
+    if constexpr (moments_message<Real>::has_squares) {
+      mean = is_padding ? running.mean[c] : message.mean(c);
+      variance = is_padding ? running.variance[c] : message.variance(c);
+    } else {  // of a second sum
+      mean = running.mean[c];
+      variance = is_padding ? running.variance[c] : running.variance[c] / message.count();
+    }
+    const double inverse = 1 / std::sqrt(variance + batch_norm_problem::epsilon);
+    row.mean[c] = static_cast<Real>(mean);
+    row.inv_std[c] = static_cast<Real>(inverse);
+    row.scale[c] = static_cast<Real>(static_cast<double>(gamma[c]) * inverse);
+    const double count = message.count();
+    if (count > 1) variance *= count / (count - 1);
+    if (!is_padding) running.move(c, mean, variance, 1);
+  }
+};
+
+/// The statistics over all ranks. `message` is the sum's, with this rank's part; mean and unbiased
+/// variance, (lanes) each, are this rank's, of `count` values, and may be overwritten.
+template <class Real, GpuStream S>
+void share_moments(const batch_statistics<Real>& to, std::size_t lanes, double count,
+                   const moments_message<Real>& message, double* mean, double* variance,
+                   const statistics_allreduce& combine, S s) {
+  sum_over_ranks(message.numbers, message.size(), combine, s);
+  if constexpr (!moments_message<Real>::has_squares) {
+    for_each(s, to.channels, own_deviation_op{message, count, mean, variance});
+    sum_over_ranks(variance, to.channels, combine, s);
+  }
+  for_each(
+      s, lanes,
+      shared_moments_op<Real>{message,
+                              to.gamma,
+                              to.saved,
+                              {1, lanes, mean, variance, to.running_mean, to.running_variance}});
+}
+/// The part of a rank without samples in the same sums.
+template <class Real, GpuStream S>
+void share_no_moments(std::size_t channels, const statistics_allreduce& combine, S s) {
+  share_no_sums(moments_message<Real>{channels, nullptr}.size(), combine, s);
+  if constexpr (!moments_message<Real>::has_squares) share_no_sums(channels, combine, s);
 }
 
-/// Replaces this rank's sums, rows (2, lanes), by those over all ranks, of `count` values.
+/// Lane c's coefficients of dx, from the sums over all ranks; of padding from its own.
+template <class Real>
+struct shared_sums_op {
+  static constexpr std::size_t numbers_per_thread = 1;
+  std::size_t channels, lanes;
+  const double *message, *rows;
+  const Real* gamma;
+  Real* saved;
+
+  CORDEE_DEVICE void operator()(std::size_t c) const {
+    const batch_norm_coefficients<Real> row(saved, lanes, 0);
+    const bool real_channel = c < channels;
+    const double shift = real_channel ? message[c] : rows[c],
+                 scale = real_channel ? message[channels + c] : rows[lanes + c],
+                 count = message[2 * channels];
+    const auto inverse = static_cast<double>(row.inv_std[c]);
+    const double a = static_cast<double>(gamma[c]) * inverse;
+    row.shift[c] = static_cast<Real>(a * shift / count);
+    row.slope[c] = static_cast<Real>(a * scale / count * inverse);
+  }
+};
+
+/// Replaces the coefficients of dx by those of the sums over all ranks. `message` is the sum's,
+/// (channels, channels, 1), with this rank's part; rows (2, lanes) are this rank's sums.
 template <class Real, GpuStream S>
-void share_sums(std::size_t channels, std::size_t lanes, double count, const Real* gamma,
-                Real* saved, double* rows, const statistics_allreduce& combine, S s) {
-  std::vector<double> host = read_two_rows(rows, lanes, s), message(2 * channels);
-  for (std::size_t c = 0; c < channels; ++c) {
-    message[c] = host[c];
-    message[channels + c] = host[lanes + c];
-  }
-  combine(message);
-  if (rows == nullptr) return;
-  for (std::size_t c = 0; c < channels; ++c) {
-    host[c] = message[c];
-    host[lanes + c] = message[channels + c];
-  }
-  s.copy(rows, host.data(), host.size() * sizeof(double));
-  for_each(s, lanes, shared_sums_op<Real>{lanes, count, gamma, saved, rows, rows + lanes});
+void share_sums(std::size_t channels, std::size_t lanes, const Real* gamma, Real* saved,
+                double* message, const double* rows, const statistics_allreduce& combine, S s) {
+  sum_over_ranks(message, 2 * channels + 1, combine, s);
+  for_each(s, lanes, shared_sums_op<Real>{channels, lanes, message, rows, gamma, saved});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
