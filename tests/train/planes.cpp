@@ -54,6 +54,24 @@ TEST_CASE("planes: weights, gradients, optimizer slots and reducer slots are con
   CHECK(memory<0, 0>(cpu(1), t4_table).bytes() == 2 * 320 * sizeof(double));
 }
 
+TEST_CASE("planes: gradients in memory of their own start at zero, and the others are contiguous") {
+  std::vector<double> own(320, 7.0);
+  bool freed = false;
+  {
+    memory<2, 1> p(cpu(1), t4_table, {}, {own.data(), [&](void*) { freed = true; }});
+    CHECK(p.bytes() == 5 * 320 * sizeof(double));
+    CHECK(p.grads().data == own.data());
+    CHECK(p.grads().size == 320);
+    for (const double g : own) CHECK(g == 0);
+    const double* const start = p.weights().data;
+    CHECK(p.slot(0).data == start + 320);
+    CHECK(p.slot(1).data == start + 640);
+    CHECK(p.reducer_slot(0).data == start + 960);
+    CHECK(!freed);
+  }
+  CHECK(freed);
+}
+
 TEST_CASE("planes: all elements start at zero; a plane has the size of the padded table") {
   memory<1, 1> p(cpu(1), t4_table);
   for (const auto plane : {p.weights(), p.grads(), p.slot(0), p.reducer_slot(0)}) {

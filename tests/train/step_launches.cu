@@ -150,9 +150,13 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                           if (comm.rank() == 0) {
                             host_cuda_counts().registered = host_cuda_counts().deregistered = 0;
                             nccl_double::registered_means = 0;
+                            auto& memory = nccl_double::registrable_memory::instance();
+                            memory.reset();
                             out = count_steps(capture_graphs, 1, nothing, reducer, synchronize);
                             CHECK(host_cuda_counts().registered == 1);  // the plane of gradients
                             CHECK(host_cuda_counts().deregistered == 1);
+                            const nccl_double::memory_counts whole_life{1, 1, 1, 1};
+                            CHECK(memory.counts() == whole_life);
                             std::size_t means = 0;
                             for (const counts& c : out)
                               means += c.means - (synchronize && c.means > 0 ? sums : 0);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include <cordee/comm/failure.hpp>
-#include <cordee/comm/nccl/registration.hpp>
+#include <cordee/comm/nccl/registered_memory.hpp>
 #include <cordee/comm/nccl/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -208,12 +208,21 @@ class nccl {
     context().await_enqueued(pending);
   }
 
-  /// Registers memory that is exchanged again and again, until the result is destroyed.
+  /// So many bytes of ncclMemAlloc, registered until the last copy of the pointer is destroyed, of
+  /// undefined content: for what every rank averages in place again and again, from the same offset
+  /// on. Null with one rank and for zero bytes. Throws out_of_memory.
   template <Device D>
     requires detail::device::CudaStream<typename D::stream>
-  [[nodiscard]] detail::comm::nccl_registration register_memory(span_on<std::byte, D> x) const {
-    if (size() == 1 || x.empty()) return {};
-    return {world_, context_, x.data, x.size};
+  [[nodiscard]] std::shared_ptr<void> allocate_registered(const D& device,
+                                                          std::size_t bytes) const {
+    if (size() == 1 || bytes == 0) return nullptr;
+    if constexpr (requires { device.ordinal(); })
+      expects(device.ordinal() == world_->device(),
+              "nccl: the network is on another GPU than its rank's communicator: make it of gpu{}, "
+              "or choose the GPU of both by nccl::options{.device}");
+    const auto memory =
+        std::make_shared<detail::comm::nccl_registered_memory>(world_, context_, bytes);
+    return {memory, memory->data()};
   }
 
   /// Ends the run: every rank that waits now or later throws this cause.

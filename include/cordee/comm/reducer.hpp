@@ -142,6 +142,18 @@ constexpr std::size_t message_limit(std::size_t bytes) {
   return SingleMessage<R> ? ~std::size_t{0} : bytes;
 }
 
+/// Memory of n numbers for what R mixes step after step, where that is a collective of its
+/// transport's, in place, and the transport has memory for it; else null. What other reducers send
+/// is not received into the same memory, and NCCL wants both sides registered, or none.
+template <class Real, class R, Device D>
+[[gnu::cold]] std::shared_ptr<void> allocate_registered(const R& reducer, const D& device,
+                                                        std::size_t n) {
+  if constexpr (EnqueuableOn<R, Real, D> && AllocatesRegisteredOn<typename R::communicator_type, D>)
+    return reducer.comm.allocate_registered(device, n * sizeof(Real));
+  else
+    return nullptr;
+}
+
 /// Bytes of scratch that suffice for each of these buckets, one at a time.
 template <class Real, class R>
 std::size_t largest_scratch(const R& reducer, std::span<const bucket> buckets) {

@@ -16,7 +16,8 @@
 //     enqueue_mean(x, s), enqueue_sum(x, s), await_enqueued(pending)
 //                             none            that mean, and sums of doubles, as work of a stream,
 //                                             and how the host waits for it (EnqueuedMeanOn)
-//     register_memory(bytes)  nothing         prepares memory that is exchanged (RegistersMemoryOn)
+//     allocate_registered(device, bytes)      memory for what its mean replaces in place
+//                             the device's    (AllocatesRegisteredOn)
 //     concurrent_contexts     true            whether two threads may use two contexts at once
 //     bucket_bytes            0               std::size_t: the shortest message near the full rate
 //     abort(why)              the deadline    ends the run on every rank (Abortable)
@@ -38,6 +39,7 @@
 #include <cstddef>
 #include <exception>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <thread>
@@ -112,21 +114,15 @@ concept EnqueuedMeanOn =
       { t.enqueue_sum(sums, s) } -> std::same_as<void>;
     };
 
-/// register_memory(bytes) lets the transport prepare memory of D that it will transfer again and
-/// again; what it returns is destroyed before the memory is released.
+/// allocate_registered(device, bytes) returns memory of the device, of undefined content, for what
+/// the transport's mean replaces in place again and again, at the same offset on every rank; null
+/// where the device's own does as well. The owner is destroyed when nothing uses the memory any
+/// more.
 template <class T, class D>
-concept RegistersMemoryOn = TransportOn<T, D> && requires(const T t, span_on<std::byte, D> x) {
-  { t.register_memory(x) } -> std::movable;
-};
-struct no_registration {};
-/// Memory, registered with the transport, if it is exchanged and the transport registers any.
-template <bool IsExchanged, class T, class Real, class D>
-[[gnu::cold]] auto register_exchanged(const T& comm, span_on<Real, D> x) {
-  if constexpr (IsExchanged && RegistersMemoryOn<T, D>)
-    return comm.register_memory(bytes(x));
-  else
-    return no_registration{};
-}
+concept AllocatesRegisteredOn =
+    TransportOn<T, D> && requires(const T t, const D& device, std::size_t n) {
+      { t.allocate_registered(device, n) } -> std::same_as<std::shared_ptr<void>>;
+    };
 
 /// T::bucket_bytes: the length of messages from which the transport is near its full rate, where it
 /// is longer than the device's default (trainer_options::bucket_bytes); else 0.

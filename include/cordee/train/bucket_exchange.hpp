@@ -61,7 +61,6 @@ class bucket_exchange {
             comm::message_limit<R>(
                 bucket_limit_of<device, typename R::communicator_type>(options).bytes) /
                 sizeof(Real))),
-        registration_(comm::register_exchanged<exact>(reducer.comm, memory.grads())),
         scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.get_device(), buckets_.size()),
         preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()) {
@@ -282,9 +281,6 @@ class bucket_exchange {
   const scaler_type& scaler_;
   bool posts_early_, measures_noise_;
   std::vector<bucket> buckets_;
-  // Of what exact optimizers propose.
-  [[no_unique_address]] decltype(comm::register_exchanged<exact>(std::declval<const R&>().comm,
-                                                                 span{})) registration_;
   buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
   step_info info_;
   std::size_t next_ = 0;  // the next bucket to become ready

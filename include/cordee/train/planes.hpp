@@ -5,8 +5,10 @@
 // get, per-segment norms and the status of the step.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/math.hpp>
@@ -24,7 +26,7 @@
 namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Planes: master weights (running statistics at the tail), gradients, O::slots of the optimizer O,
-/// R::slots of the reducer R. All start at zero.
+/// R::slots of the reducer R. All start at zero. The gradients may be in memory of their own.
 template <class Real, Device D, class O, class R>
 class planes {
  public:
@@ -34,16 +36,33 @@ class planes {
 
   /// Segments whose names begin with one of `frozen` have planes as all others, but no step
   /// exchanges or applies what they hold there.
-  [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {})
+  /// `gradient_memory`: of the device, for the gradients; null: of the arena.
+  [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
+                       std::shared_ptr<void> gradient_memory = nullptr)
       : device_(device),
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
-        arena_(device, table, 2 + O::slots + R::slots),
+        gradient_memory_(std::move(gradient_memory)),
+        first_slot_(gradient_memory_ == nullptr ? 2 : 1),
+        arena_(device, table, first_slot_ + O::slots + R::slots),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
         sums_(device, table.size()),
-        step_status_(device, 1) {}
+        step_status_(device, 1) {
+    if (gradient_memory_ == nullptr) return;
+    const stream s{};
+    clear(grads(), s);
+    device_.finish(s);
+  }
+  /// The gradients of an exact optimizer are where the reducer's transport wants them.
+  [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen,
+                       const R& reducer)
+      : planes(device, table, frozen,
+               O::needs == agreement::exact
+                   ? comm::allocate_registered<Real>(reducer, device,
+                                                     arena<Real, D>::size_of_plane(table))
+                   : nullptr) {}
 
   [[nodiscard]] segments table() const { return table_; }
   /// Without those that are frozen.
@@ -51,13 +70,17 @@ class planes {
     return unfrozen_.empty() ? table_.first(core::count_trainable(table_)) : unfrozen_.span();
   }
   [[nodiscard]] std::size_t bytes() const {
-    return arena_.plane_size() * static_cast<std::size_t>(arena_.planes()) * sizeof(Real);
+    const int count = arena_.planes() + (gradient_memory_ == nullptr ? 0 : 1);
+    return arena_.plane_size() * static_cast<std::size_t>(count) * sizeof(Real);
   }
 
   [[nodiscard]] span weights() { return arena_.plane(0); }
-  [[nodiscard]] span grads() { return arena_.plane(1); }
-  [[nodiscard]] span slot(int k) { return arena_.plane(2 + k); }
-  [[nodiscard]] span reducer_slot(int k) { return arena_.plane(2 + O::slots + k); }
+  [[nodiscard]] span grads() {
+    if (gradient_memory_ == nullptr) return arena_.plane(1);
+    return {static_cast<Real*>(gradient_memory_.get()), arena_.plane_size()};
+  }
+  [[nodiscard]] span slot(int k) { return arena_.plane(first_slot_ + k); }
+  [[nodiscard]] span reducer_slot(int k) { return arena_.plane(first_slot_ + O::slots + k); }
   /// The numbers of a segment in a plane.
   [[nodiscard]] span span_of(span plane, std::string_view name) const {
     const segment& s = named_segment(table_, name);
@@ -225,6 +248,8 @@ class planes {
   D device_;
   segments table_;
   core::pod_vector<segment> unfrozen_;  // empty where none is frozen
+  std::shared_ptr<void> gradient_memory_;
+  int first_slot_;  // a plane of the arena
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment

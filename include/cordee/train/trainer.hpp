@@ -67,7 +67,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         options_(detail::train::options_over<M>(reducer, options)),
         device_(model.get_device()),
         stream_(device_.make_stream()),
-        planes_(device_, M::segments(), options_.freeze),
+        planes_(device_, M::segments(), options_.freeze, reducer_),
         packed_parameters_(model.make_packed_parameters()),
         readback_(device_),
         gradient_scaler_(device_, options_.loss_scaling, planes_.status(), state_.scale, stream_),

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A test double of the part of the CUDA runtime that cordee/comm/nccl uses, on the host: a stream
-// is a thread that executes its queue in order, asynchronously. Memory is the host's. As in CUDA, a
-// copy blocks until its stream is done unless one side of it is memory of cudaMallocHost.
+// is a thread that executes its queue in order, asynchronously; the default stream is none and
+// executes at once. Memory is the host's. As in CUDA, a copy blocks until its stream is done unless
+// one side of it is memory of cudaMallocHost.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 enum cudaError_t {
@@ -39,7 +41,8 @@ enum cudaError_t {
   cudaErrorLaunchFailure = 719,
   cudaErrorInsufficientDriver = 35,
   cudaErrorInvalidDevice = 101,
-  cudaErrorNotReady = 600
+  cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureUnsupported = 900
 };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
@@ -57,15 +60,36 @@ constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 namespace nccl_double {
 
+// The number of GPUs, and each thread's current one.
+inline std::atomic<int> gpus{8};
+inline thread_local int current = 0;
+
 class stream {
  public:
-  stream() : thread_([this] { run(); }) {}
+  stream() : thread_([this] { run(); }) {
+    const std::scoped_lock lock(all_mutex);
+    all.insert(this);
+  }
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
   ~stream() {
+    {
+      const std::scoped_lock lock(all_mutex);
+      all.erase(this);
+    }
     enqueue({});
     thread_.join();
   }
+  // Of the current GPU.
+  static bool all_idle() {
+    const std::scoped_lock lock(all_mutex);
+    for (const stream* s : all)
+      if (s->gpu_ == current && s->unfinished_ > 0) return false;
+    return true;
+  }
   void enqueue(std::function<void()> task) {
     const std::scoped_lock lock(mutex_);
+    ++unfinished_;
     queue_.push_back(std::move(task));
     changed_.notify_all();
   }
@@ -92,8 +116,13 @@ class stream {
       lock.unlock();
       if (!task) return;  // by the destructor
       task();
+      --unfinished_;
     }
   }
+  inline static std::mutex all_mutex;
+  inline static std::set<const stream*> all;
+  const int gpu_ = current;
+  std::atomic<int> unfinished_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
@@ -118,10 +147,6 @@ inline void copy(void* out, const void* in, std::size_t size) {
     std::atomic_ref(static_cast<std::uint64_t*>(out)[i]).store(word, std::memory_order_relaxed);
   }
 }
-
-// The number of GPUs, and each thread's current one.
-inline std::atomic<int> gpus{8};
-inline thread_local int current = 0;
 
 class pinned_memory {
  public:
@@ -192,6 +217,12 @@ class pools {
 };
 inline std::atomic<int> mallocs{0};
 
+// Set by tests, of this thread: bytes that cudaMalloc can return, and that a trim of the pool adds;
+// whether another thread captures, so that the GPU cannot be awaited.
+inline thread_local std::size_t available = std::size_t{1} << 40, kept_by_pool = 0;
+inline thread_local bool captured_elsewhere = false;
+inline std::atomic<int> trims{0};
+
 // Set by tests: this thread's means are captured in `graph`, and not run.
 inline thread_local bool capturing = false;
 inline thread_local std::vector<std::shared_ptr<void>> graph;
@@ -200,6 +231,7 @@ inline thread_local std::vector<std::shared_ptr<void>> graph;
 inline int current_gpu() { return current; }
 inline bool is_accessible(const void* p, int gpu) { return pools::instance().accessible(p, gpu); }
 inline void enqueue(stream* s, std::function<void()> work) { s->enqueue(std::move(work)); }
+inline bool is_gpu_idle() { return stream::all_idle(); }
 inline constexpr bool computes_means = true;
 inline bool capture_mean(stream*, const std::shared_ptr<void>& graph_owns) {
   if (capturing) graph.push_back(graph_owns);
@@ -222,9 +254,10 @@ using cudaEvent_t = nccl_double::event*;
 // There are no kernel launches here whose failure it could return.
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t e) {
-  return e == cudaErrorNotReady ? "not ready"
-         : e == cudaSuccess     ? "no error"
-                                : "the double's error";
+  return e == cudaErrorNotReady           ? "not ready"
+         : e == cudaErrorMemoryAllocation ? "out of memory"
+         : e == cudaSuccess               ? "no error"
+                                          : "the double's error";
 }
 inline cudaError_t cudaGetDeviceCount(int* n) {
   *n = nccl_double::gpus;
@@ -252,7 +285,12 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t s) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-  s->finish();
+  if (s != nullptr) s->finish();
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize() {
+  if (nccl_double::captured_elsewhere) return cudaErrorStreamCaptureUnsupported;
+  while (!nccl_double::stream::all_idle()) std::this_thread::yield();
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
@@ -288,6 +326,7 @@ inline cudaError_t cudaFreeHost(void* p) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMalloc(void** p, std::size_t size) {
+  if (size > nccl_double::available) return cudaErrorMemoryAllocation;
   ++nccl_double::mallocs;
   *p = std::malloc(size);
   return cudaSuccess;
@@ -302,6 +341,16 @@ inline cudaError_t cudaDriverGetVersion(int* v) {
 }
 inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int d) {
   *pool = &nccl_double::default_pools[d];
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  ++nccl_double::trims;
+  nccl_double::available += std::exchange(nccl_double::kept_by_pool, 0);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = nccl_double::available;
+  *total = std::size_t{1} << 40;
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
@@ -326,6 +375,10 @@ inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
 }
 inline cudaError_t cudaMemcpyAsync(void* out, const void* in, std::size_t size, cudaMemcpyKind,
                                    cudaStream_t s) {
+  if (s == nullptr) {
+    nccl_double::copy(out, in, size);
+    return cudaSuccess;
+  }
   s->enqueue([=] { nccl_double::copy(out, in, size); });
   if (!nccl_double::pinned_memory::instance().has(out) &&
       !nccl_double::pinned_memory::instance().has(const_cast<void*>(in)))

@@ -23,11 +23,13 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
 #include "tests/support/nccl_double/in_flight.hpp"
+#include "tests/support/nccl_double/memory.hpp"
 
 enum ncclResult_t {
   ncclSuccess,
@@ -88,6 +90,9 @@ struct rank_group {
 // Set by tests: the result of one rank's next ncclCommGetAsyncError.
 inline std::atomic<int> failing_rank{-1};
 inline std::atomic<ncclResult_t> failing_with{ncclSuccess};
+// The result of this thread's next ncclMemAlloc.
+inline thread_local ncclResult_t failing_allocation = ncclSuccess;
+inline thread_local const char* last_error = "the double's last error";
 
 }  // namespace nccl_double
 
@@ -137,6 +142,12 @@ inline bool is_registered(const ncclComm& comm, const void* p) {
   const char* const at = static_cast<const char*>(p);
   auto next = comm.registered.upper_bound(at);
   return next != comm.registered.begin() && (--next, at < next->first + next->second);
+}
+
+// A communicator's end deregisters what it has left.
+inline void end(const ncclComm* comm) {
+  for (const auto& [p, size] : comm->registered) registrable_memory::instance().leave(p);
+  delete comm;
 }
 
 // Whether every rank's GPU may access p.
@@ -237,7 +248,7 @@ inline const char* ncclGetErrorString(ncclResult_t r) {
          : r == ncclInvalidUsage ? "invalid usage"
                                  : "the double's error";
 }
-inline const char* ncclGetLastError(ncclComm_t) { return "the double's last error"; }
+inline const char* ncclGetLastError(ncclComm_t) { return nccl_double::last_error; }
 inline ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> number{0};
   *id = {};
@@ -332,13 +343,34 @@ inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDa
   });
   return ncclInProgress;
 }
+// Of undefined content, as of the GPU. NCCL takes CUDA's error away.
+inline ncclResult_t ncclMemAlloc(void** p, std::size_t size) {
+  if (nccl_double::failing_allocation != ncclSuccess)
+    return std::exchange(nccl_double::failing_allocation, ncclSuccess);
+  if (cudaMalloc(p, size) != cudaSuccess) {
+    cudaGetLastError();
+    nccl_double::last_error = "Cuda failure 2 'out of memory'";
+    return ncclUnhandledCudaError;
+  }
+  std::memset(*p, 0xff, size);
+  nccl_double::registrable_memory::instance().allocate(*p);
+  return ncclSuccess;
+}
+inline ncclResult_t ncclMemFree(void* p) {
+  if (!nccl_double::registrable_memory::instance().free(p, nccl_double::is_gpu_idle()))
+    return ncclInvalidArgument;
+  cudaFree(p);
+  return ncclSuccess;
+}
 inline ncclResult_t ncclCommRegister(const ncclComm_t comm, void* p, std::size_t n, void** handle) {
   comm->registered[static_cast<const char*>(p)] = n;
   *handle = p;
+  nccl_double::registrable_memory::instance().enter(p);
   nccl_double::count_registration(true);
   return ncclSuccess;
 }
 inline ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  nccl_double::registrable_memory::instance().leave(handle);
   nccl_double::count_registration(false);
   return comm->registered.erase(static_cast<const char*>(handle)) == 1 ? ncclSuccess
                                                                        : ncclInvalidArgument;
@@ -352,7 +384,7 @@ inline ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 inline ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->finalizing || !comm->registered.empty()) return ncclInvalidUsage;
   nccl_double::await_graphs(*comm);
-  delete comm;
+  nccl_double::end(comm);
   return ncclSuccess;
 }
 inline ncclResult_t ncclCommAbort(ncclComm_t comm) {
@@ -362,7 +394,7 @@ inline ncclResult_t ncclCommAbort(ncclComm_t comm) {
     comm->all->changed.notify_all();
   }
   nccl_double::await_graphs(*comm);
+  nccl_double::end(comm);
   ++nccl_double::aborts;
-  delete comm;
   return ncclSuccess;
 }

@@ -26,6 +26,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <cordee/comm/nccl/memory.hpp>
 #include <cordee/comm/nccl/status.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cuda_status.hpp>
@@ -49,7 +50,7 @@ class nccl_communicator {
   nccl_communicator() = default;
   nccl_communicator(const nccl_communicator&) = delete;
   nccl_communicator& operator=(const nccl_communicator&) = delete;
-  /// Blocks until no graph that has captured a collective is left.
+  /// Blocks until no graph that has captured a collective is left; then frees all memory.
   ~nccl_communicator() {
     abort();
     if (aborting_.joinable()) aborting_.join();
@@ -97,9 +98,17 @@ class nccl_communicator {
     check(ncclAllReduce(x, x, n, type, reduction, comm_, s), "ncclAllReduce");
   }
 
-  /// A handle; null where this NCCL registers no memory.
+  /// See nccl_memory.
+  [[nodiscard]] void* allocate(std::size_t size) { return memory_.allocate(comm_, size); }
+  /// Requires that the memory is not registered. An abort on a thread may still use it: then it is
+  /// freed behind that.
+  void release(void* memory) noexcept {
+    if (!aborting_.joinable()) memory_.release(memory);
+  }
+  /// A handle; null where this NCCL registers no memory, and after abort().
   [[nodiscard]] void* register_memory(void* data, std::size_t size) const {
     void* handle = nullptr;
+    if (comm_ == nullptr) return handle;
     check(nccl_register(comm_, data, size, &handle), "ncclCommRegister");
     return handle;
   }
@@ -127,6 +136,7 @@ class nccl_communicator {
 
   ncclComm_t comm_ = nullptr;
   bool captured_ = false;
+  nccl_memory memory_;
   std::thread aborting_;
 };
 

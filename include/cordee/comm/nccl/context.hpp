@@ -42,6 +42,7 @@ class nccl_context {
   }
   nccl_context(const nccl_context&) = delete;
   nccl_context& operator=(const nccl_context&) = delete;
+  ~nccl_context() { (void)cudaSetDevice(device_); }  // of the memory that the communicator frees
 
   /// A stream of this context; makes its GPU the calling thread's current one.
   [[nodiscard]] cudaStream_t staging_stream() const {
@@ -137,12 +138,11 @@ class nccl_context {
     if (enqueued_ || comm_.has_captured()) comm_.abort();
   }
 
-  /// See nccl_registration.
-  [[nodiscard]] void* register_memory(void* data, std::size_t size) const {
-    device::cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-    return comm_.exists() ? comm_.register_memory(data, size) : nullptr;
+  /// For its memory; makes its GPU the calling thread's current one.
+  [[nodiscard]] nccl_communicator& communicator() noexcept {
+    (void)cudaSetDevice(device_);
+    return comm_;
   }
-  void deregister(void* handle) const noexcept { comm_.deregister(handle); }
 
   /// Collective. Requires that every message has been received.
   void finish() {
