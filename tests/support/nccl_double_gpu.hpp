@@ -60,9 +60,11 @@ class nccl_double_gpu : public emulated {
 };
 static_assert(cordee::Device<nccl_double_gpu> && cordee::GpuStream<nccl_double_gpu::stream>);
 
-/// f(comm) on so many ranks. Throws the error of the rank that throws the cause.
+/// f(comm) on so many ranks. Throws the error of the rank that throws the cause; and where ranks
+/// had operations of two communicators in flight at once, which NCCL allows in one order only.
 inline constexpr auto launch_nccl = [](int ranks, const auto& f,
                                        std::chrono::milliseconds deadline) {
+  const int before = nccl_double::overlapping;
   cordee::threads::launch(ranks,
                           [&](cordee::threads host_comm) {
                             try {
@@ -72,6 +74,10 @@ inline constexpr auto launch_nccl = [](int ranks, const auto& f,
                             }
                           },
                           {.deadline = std::chrono::seconds(60)});
+  if (const int overlapping = nccl_double::overlapping - before; overlapping > 0)
+    throw cordee::error(cordee::concat("nccl: ", overlapping,
+                                       " operations were launched while another communicator of "
+                                       "their GPU had one in flight"));
 };
 
 /// Its message.

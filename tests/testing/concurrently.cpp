@@ -13,6 +13,33 @@
 using namespace cordee;
 using cordee::detail::testing::concurrently;
 
+namespace {
+struct one_context_at_a_time : self_comm {
+  static constexpr bool concurrent_contexts = false;
+};
+}  // namespace
+
+TEST_CASE("concurrently: where contexts are not concurrent g follows f, on the same thread") {
+  const auto caller = std::this_thread::get_id();
+  int calls = 0;
+  concurrently(
+      one_context_at_a_time{},
+      [&] {
+        CHECK(std::this_thread::get_id() == caller);
+        CHECK(calls++ == 0);
+      },
+      [&] {
+        CHECK(std::this_thread::get_id() == caller);
+        CHECK(calls++ == 1);
+      });
+  CHECK(calls == 2);
+  CHECK_THROWS_AS(
+      concurrently(
+          one_context_at_a_time{}, [&] { ++calls; }, [] { throw std::runtime_error("g"); }),
+      std::runtime_error);
+  CHECK(calls == 3);
+}
+
 TEST_CASE("concurrently: both run, and what g throws is thrown when f has ended") {
   std::atomic<bool> f_ended{false}, g_ended{false};
   concurrently(

@@ -10,9 +10,10 @@
 // Ranks are threads, or what `launch` starts: reducer_laws<mpi>(make, {.ranks = {4}}, launch) with
 // a launch(ranks, f, deadline) as in transport_laws.hpp; rank 0 compares. Every rank ends with the
 // same bits; means of integers are exact, of any numbers within rounding, divided once; a NaN on
-// one rank is not finite on any; two contexts do not disturb each other; nothing is written outside
-// of message and scratch; over a transport without fused add the bits are the same. A lossy wire
-// rounds, and keeps the other laws.
+// one rank is not finite on any; two contexts do not disturb each other, used by two threads, or
+// one behind the other where concurrent_contexts is false; nothing is written outside of message
+// and scratch; over a transport without fused add the bits are the same. A lossy wire rounds, and
+// keeps the other laws.
 #pragma once
 
 #include <algorithm>
