@@ -3,9 +3,10 @@
 //
 // The errors, against fp64 on the CPU, of each distinct layer of ResNet-20 and ResNet-50, and of
 // logits, loss and gradient of a whole step (first_step.hpp), by the GPU's default engine; of each
-// convolution by `tensor_core` too, and of its byte convolutions against integers. Prints a line of
-// JSON each; the exit status is 0 if all are within their bars. The device is the one that the
-// program is compiled for; without a GPU, the CPU and an emulated GPU check the program.
+// convolution and the classifier by `tensor_core` too, and of its byte convolutions against
+// integers. Prints a line of JSON each; the exit status is 0 if all are within their bars. The
+// device is the one that the program is compiled for; without a GPU, the CPU and an emulated GPU
+// check the program.
 #include "benchmarks/layers.hpp"
 
 #include <cmath>
@@ -131,7 +132,7 @@ void check_net(plan& p, const D& device) {
   step<P, net, resnet<Depth, fp64, cpu, Of, reference>>(p, device);
 }
 
-/// Convolutions only: the other layers are the same with every engine.
+/// Convolutions, and the classifier that is one: the other layers are the same with every engine.
 template <class D, int Depth, resnet_options Of = resnet_options{}>
 void check_tensor_cores(plan& p, const D& device) {
   if (p.net != Depth) return;
@@ -142,6 +143,9 @@ void check_tensor_cores(plan& p, const D& device) {
           layer<bf16, tensor_core, L, In>(p, device, name);
           const double y = bench::byte_error<tensor_core>(device, L::problem(In), p.samples);
           report<int8, tensor_core>(p, name, concat("\"y\": ", y), y <= bench::bar<int8>);
+        } else if constexpr (bench::is_flat<L>) {
+          layer<fp16, tensor_core, L, In>(p, device, name);
+          layer<bf16, tensor_core, L, In>(p, device, name);
         }
       });
 }

@@ -288,6 +288,10 @@ void measure_linear(table& rows) {
   measure(rows, "linear, weight gradient",
           {2 * (xs.size() + ys.size()), 4 * (dws.size() + outputs)},
           [&] { linear_weight_gradient(p, n, x, y, dw, b, write_mode::overwrite, at.s); });
+  measure(rows, "linear by convolutions, bias", {2 * ys.size() + 4 * outputs, 2 * ys.size()},
+          [&] { add_bias(n, x, features, b, y, outputs, at.s); });
+  measure(rows, "linear by convolutions, bias gradient", {2 * ys.size(), 4 * outputs},
+          [&] { linear_bias_gradient(outputs, n, y, b, write_mode::overwrite, at.s); });
 }
 
 void measure_optimizer(table& rows) {

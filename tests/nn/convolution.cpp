@@ -59,31 +59,6 @@ TEST_CASE("convolution: initial weights have mean zero and the variance of He et
   CHECK(initializer_of(convolution<10, 5, 2>{}).variance == 2.0 / 250);
 }
 
-TEST_CASE("convolution: gradients are derivatives for every target of dx") {
-  layer_fixture<convolution<3>, extent{2, 4, 5}> same(3);
-  same.randomize();
-  same.check_backward();
-  layer_fixture<convolution<4, 5, 2>, extent{2, 5, 4}> strided(2);
-  strided.randomize();
-  strided.check_backward();
-  layer_fixture<convolution<2, 1>, extent{3, 1, 2}> point(2);
-  point.randomize();
-  point.check_backward();
-}
-
-TEST_CASE("convolution: forward reads the packed parameters, not the masters") {
-  layer_fixture<convolution<3>, extent{2, 4, 5}> fixture(2);
-  fixture.randomize();
-  fixture.pack_parameters();
-  const auto before = fixture.forward();
-  for (double& w : fixture.of(0)) w = -w;
-  CHECK(fixture.forward() == before);
-  fixture.pack_parameters();
-  auto after = fixture.forward();
-  for (double& v : after) v = -v;
-  CHECK(after == before);
-}
-
 TEST_CASE("convolution: layers have disjoint segments, packed parameters and activations") {
   // With weights of zero in the second layer the output is zero.
   layer_fixture<sequential<convolution<3>, convolution<2, 1>>, extent{2, 4, 5}> pair(2);

@@ -36,10 +36,8 @@ KERNEL(pack_table_fp16, pack_table_kernel<cordee::half, float>)
 KERNEL(unpack_table_fp16, unpack_table_kernel<cordee::half, float>)
 KERNEL(pack_table_int8, pack_table_kernel<float, float, bfloat>)
 KERNEL(quantize_table, quantize_table_kernel)
-KERNEL(linear_forward_fp16, matmul_kernel<cordee::half, store_output_op<cordee::half, float>>)
-KERNEL(linear_input_gradient_fp16,
-       matmul_kernel<cordee::half, store_input_gradient_op<cordee::half>>)
-KERNEL(linear_weight_gradient_fp16,
+OPERATION(add_bias_fp16, add_bias_op<cordee::half, float>)
+KERNEL(linear_bias_gradient_fp16,
        matmul_kernel<cordee::half, store_weight_gradient_op<cordee::half, float>>)
 KERNEL(loss_fp16, loss_kernel<cordee::half, cross_entropy>)
 KERNEL(metrics, metrics_kernel)

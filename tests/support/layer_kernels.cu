@@ -26,21 +26,18 @@ using namespace cordee::detail::ops;
 #define INPUT_GRADIENT(epilogue_name, type_name, N, V)            \
   KERNEL(batch_norm_input_gradient_##epilogue_name##_##type_name, \
          input_gradient_kernel<epilogue::epilogue_name, N, V, float>)
-#define LAYERS(type_name, N, V)                                                                    \
-  EPILOGUE(relu, type_name, N, V)                                                                  \
-  INPUT_GRADIENT(relu, type_name, N, V)                                                            \
-  KERNEL(batch_norm_chunk_moments_##type_name, chunk_moments_kernel<N, V, float>)                  \
-  KERNEL(average_pool_##type_name, average_pool_kernel<N, V>)                                      \
-  KERNEL(average_pool_backward_##type_name, average_pool_backward_kernel<N, V>)                    \
-  OPERATION(max_pool_##type_name, max_pool_op<N, V>)                                               \
-  OPERATION(max_pool_backward_##type_name, max_pool_backward_op<N, V>)                             \
-  KERNEL(linear_forward_##type_name, matmul_kernel<N, store_output_op<N, float>>)                  \
-  KERNEL(linear_input_gradient_##type_name, matmul_kernel<N, store_input_gradient_op<N>>)          \
-  KERNEL(linear_weight_gradient_##type_name, matmul_kernel<N, store_weight_gradient_op<N, float>>) \
-  KERNEL(loss_##type_name, loss_kernel<N, cross_entropy>)                                          \
-  OPERATION(add_##type_name, vectorized_op<N, add_op>)                                             \
-  OPERATION(normalize_bytes_##type_name, normalize_bytes_op<N>)                                    \
-  OPERATION(subsample_##type_name, subsample_op<N>)                                                \
+#define LAYERS(type_name, N, V)                                                   \
+  EPILOGUE(relu, type_name, N, V)                                                 \
+  INPUT_GRADIENT(relu, type_name, N, V)                                           \
+  KERNEL(batch_norm_chunk_moments_##type_name, chunk_moments_kernel<N, V, float>) \
+  KERNEL(average_pool_##type_name, average_pool_kernel<N, V>)                     \
+  KERNEL(average_pool_backward_##type_name, average_pool_backward_kernel<N, V>)   \
+  OPERATION(max_pool_##type_name, max_pool_op<N, V>)                              \
+  OPERATION(max_pool_backward_##type_name, max_pool_backward_op<N, V>)            \
+  KERNEL(loss_##type_name, loss_kernel<N, cross_entropy>)                         \
+  OPERATION(add_##type_name, vectorized_op<N, add_op>)                            \
+  OPERATION(normalize_bytes_##type_name, normalize_bytes_op<N>)                   \
+  OPERATION(subsample_##type_name, subsample_op<N>)                               \
   OPERATION(subsample_backward_##type_name, subsample_backward_op<N>)
 
 EPILOGUE(store, fp16, cordee::half, 8)
@@ -51,10 +48,15 @@ LAYERS(fp32, float, 4)
 EPILOGUE(store, fp32, float, 4)
 INPUT_GRADIENT(store, fp32, float, 4)
 EPILOGUE(add_relu, fp32, float, 4)
+KERNEL(linear_forward_fp32, matmul_kernel<float, store_output_op<float, float>>)
+KERNEL(linear_input_gradient_fp32, matmul_kernel<float, store_input_gradient_op<float>>)
+KERNEL(linear_weight_gradient_fp32, matmul_kernel<float, store_weight_gradient_op<float, float>>)
 KERNEL(gradient_operands_of_batch_norm_store, gradient_operands_kernel<epilogue::store, float>)
 
 LAYERS(bf16, bfloat, 8)
 EPILOGUE(store, bf16, bfloat, 8)
 INPUT_GRADIENT(store, bf16, bfloat, 8)
 EPILOGUE(add_relu, bf16, bfloat, 8)
+OPERATION(add_bias_bf16, add_bias_op<bfloat, float>)
+KERNEL(linear_bias_gradient_bf16, matmul_kernel<bfloat, store_weight_gradient_op<bfloat, float>>)
 KERNEL(pack_table_bf16, pack_table_kernel<bfloat, float>)

@@ -196,18 +196,18 @@ TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
   const auto steps = count_steps(false, 1, nothing);
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
-    CHECK(steps[k].launches <= 237);
+    CHECK(steps[k].launches <= 236);
     CHECK(steps[k].waits == 1);
   }
-  CHECK(steps[2].executions == 158);
+  CHECK(steps[2].executions == 161);
   for (std::size_t k = 3; k < steps.size(); ++k) CHECK(steps[k].variant_packs == 0);
 }
 
 TEST_CASE("ResNet-50 by engine tensor_core and in int8, eager: launches and copies of a step") {
-  // cudnn's without its 8 of unpacking and 53 of statistics, and: of each of 53 convolutions its
-  // product and its weight gradient, 52 input gradients with the sums of partial weight gradients,
-  // the stem's sum, 8 that unscale buckets. In int8 no scaling, and six inputs that no batch norm
-  // quantizes.
+  // cudnn's without its 8 of unpacking and 53 of statistics, and: of each of 53 convolutions and
+  // of the classifier the product and the weight gradient, 53 input gradients with the sums of
+  // partial weight gradients, the stem's sum, 8 that unscale buckets. In int8 no scaling, six
+  // inputs that no batch norm quantizes, and a classifier of three products in fp32.
   int packs = -launches_of("pack_table_kernel"), quantizes = -launches_of("quantize_table_kernel");
   const auto halves = count_steps<resnet50_tensor_core>(false, 1, nothing);
   CHECK(packs + launches_of("pack_table_kernel") == 9);  // one of them before the first step
@@ -218,7 +218,7 @@ TEST_CASE("ResNet-50 by engine tensor_core and in int8, eager: launches and copi
   check_memory(halves);
   check_memory(bytes);
   for (std::size_t k = 1; k < halves.size(); ++k) {
-    CHECK(halves[k].launches <= 343);
+    CHECK(halves[k].launches <= 345);
     CHECK(halves[k].copies <= 6);
     CHECK(halves[k].waits == 1);
     CHECK(bytes[k].launches <= 342);
@@ -251,8 +251,8 @@ TEST_CASE("ResNet-50, captured: temporary memory that has moved is not replayed"
 
 TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no further wait") {
   const auto steps = count_steps(false, 2, nothing);
-  CHECK(steps[2].executions == 2 * 158);
-  CHECK(steps[2].launches < 2 * 237);
+  CHECK(steps[2].executions == 2 * 161);
+  CHECK(steps[2].launches < 2 * 236);
   CHECK(steps[2].clears == 0);
   CHECK(steps[2].waits == 1);
   check_memory(steps);
@@ -284,7 +284,7 @@ TEST_CASE("ResNet-50 by native over NCCL, eager: the host waits once a step, and
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
     CHECK(steps[k].means == buckets_of_resnet50);
-    CHECK(steps[k].launches <= 237);
+    CHECK(steps[k].launches <= 236);
     CHECK(steps[k].polls == 1);  // a wait that watches NCCL, too
     CHECK(steps[k].waits == 0);
   }
@@ -312,7 +312,7 @@ TEST_CASE("ResNet-50 by native over NCCL: shared statistics of batch norms are n
   check_memory(replayed);
   for (std::size_t k = 1; k < eager.size(); ++k) {
     CHECK(eager[k].means == buckets_of_resnet50 + sums);
-    CHECK(eager[k].launches <= 340);  // two more for each of 53 batch norms; the bar is 350
+    CHECK(eager[k].launches <= 339);  // two more for each of 53 batch norms; the bar is 350
     CHECK(eager[k].polls == 1);
     CHECK(eager[k].waits == 0);
   }

@@ -63,6 +63,11 @@ struct backend {
   /// Whether convolutions compute the statistics of the batch norms behind them.
   static constexpr bool computes_statistics = requires { requires Engine::computes_statistics; };
 
+  /// Whether the fully connected layer is a convolution: where convolutions have 16-bit numbers on
+  /// tensor cores.
+  static constexpr bool linear_is_convolution =
+      !D::host_memory && detail::precision::StorageOnly<number>;
+
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
     return ops::sample_size(e, block(e.channels));

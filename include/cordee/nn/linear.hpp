@@ -6,8 +6,11 @@
 // W is normal with deviation 1 / sqrt(features) initially, b is zero. (Goyal et al., 2017, use 0.01
 // for 2,048 features; with the 64 of a CIFAR network LARS, whose steps are proportional to |W|,
 // needs epochs to grow such small weights.)
+//
+// On a GPU in 16 bits W x is a 1x1 convolution of images of one pixel, by the engine.
 #pragma once
 
+#include <cordee/nn/convolution_node.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/cpu/linear.hpp>
@@ -87,6 +90,68 @@ class linear_node {
   const number* x_ = nullptr;
 };
 
+/// W x by a convolution, which rounds it to 16 bits, W's gradient as any convolution's, and x's. A
+/// logit y = W x + b is rounded again: its error is at most u (|W x| + |y|), u the unit roundoff,
+/// instead of u |y|.
+template <class B>
+class linear_as_convolution_node {
+  using number = typename B::number;
+  using real = typename B::real;
+
+ public:
+  linear_as_convolution_node(const extent& in, int classes, layout_builder& layout)
+      : classes_(static_cast<std::size_t>(classes)),
+        filters_(B::numbers({classes, 1, 1})),
+        product_({in, classes}, layout),
+        segment_(layout.next_segment++),
+        bias_(layout.table[segment_].offset),
+        packed_bias_(layout.template reserve_packed<real>(classes_)),
+        activation_(layout.add_activation(sizeof(number) * classes_)) {
+    if constexpr (B::packs_by_table)
+      layout.add_packed(detail::ops::packed_vector(bias_, packed_bias_, classes_, classes_));
+  }
+
+  void pack_parameters(const pack_pass<B>& pass) const {
+    product_.pack_parameters(pass);
+    pass.device.copy(pass.template packed_at<real>(packed_bias_), pass.plane + bias_,
+                     classes_ * sizeof(real), pass.s);
+  }
+
+  /// (samples, classes), without padding.
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    const number* const product = product_.forward(pass, x);  // (samples, filters)
+    number* const y = pass.buffer_for(activation_, classes_);
+    // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
+    add_bias(pass.samples, product, filters_, pass.template packed_at<real>(packed_bias_), y,
+             classes_, pass.s);
+    return y;
+  }
+
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
+    if (!pass.is_frozen(segment_))
+      linear_bias_gradient(classes_, pass.samples, static_cast<const number*>(dy),
+                           pass.plane + bias_, pass.mode, pass.s);
+    ready(segment_);
+    if (filters_ != classes_) {
+      number* const padded = pass.gradients->acquire();  // (samples, filters)
+      const real* const no_bias = nullptr;
+      add_bias(pass.samples, static_cast<const number*>(dy), classes_, no_bias, padded, filters_,
+               pass.s);
+      pass.gradients->release(dy);
+      dy = padded;
+    }
+    return product_.backward(pass, dy, target, ready);
+  }
+
+ private:
+  std::size_t classes_, filters_;  // filters: with padding
+  convolution_node<B> product_;
+  std::size_t segment_, bias_, packed_bias_, activation_;
+};
+
 }  // namespace detail::nn
 
 template <int Classes>
@@ -107,7 +172,10 @@ struct linear {
   static auto bind(layout_builder& layout) {
     static_assert(In.height == 1 && In.width == 1,
                   "linear reads one number for each channel: put global_average_pool before it");
-    return detail::nn::linear_node<B>(In, Classes, layout);
+    if constexpr (B::linear_is_convolution)
+      return detail::nn::linear_as_convolution_node<B>(In, Classes, layout);
+    else
+      return detail::nn::linear_node<B>(In, Classes, layout);
   }
 };
 

@@ -8,10 +8,15 @@
 //
 // A block computes a square tile of C from tiles of A and B in shared memory. The bias gradient is
 // the weight gradient of a feature that is always 1.
+//
+// In 16 bits layers use convolutions for the products (nn/linear.hpp), and of this file what is
+// beside them: the bias and its gradient.
 #pragma once
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 #include <cordee/ops/linear_problem.hpp>
 #include <cordee/precision/number.hpp>
 
@@ -145,6 +150,48 @@ void linear_weight_gradient(const linear_problem& p, int samples, const N* x, co
   const auto n = static_cast<std::size_t>(samples);
   launch_matmul<N>({dy, p.outputs, n, 1, p.outputs}, {x, n, p.features, p.stride, 1, 1}, p.outputs,
                    p.features + 1, store_weight_gradient_op<N, Real>{dw, db, p.features, mode}, s);
+}
+/// Of these the bias gradient alone.
+template <Number N, std::floating_point Real, GpuStream S>
+void linear_bias_gradient(std::size_t outputs, int samples, const N* dy, Real* db, write_mode mode,
+                          S s) {
+  const N* const no_features = nullptr;
+  Real* const no_weights = nullptr;
+  linear_weight_gradient({0, outputs, 0}, samples, no_features, dy, no_weights, db, mode, s);
+}
+
+/// Number i of y.
+template <Number N, std::floating_point Real>
+struct add_bias_op {
+  fast_divisor by_outputs;
+  int columns;  // of x
+  const N* x;
+  const Real* bias;
+  N* y;
+
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    using wide = precision::wide<N>;
+    const int row = by_outputs.quotient(static_cast<int>(i)),
+              column = static_cast<int>(i) - row * by_outputs.divisor;
+    wide sum = 0;
+    if (column < columns)
+      sum = precision::widened(x[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) +
+                                 static_cast<std::size_t>(column)]);
+    if (bias != nullptr) sum += static_cast<wide>(bias[column]);
+    y[i] = precision::rounded<N>(sum);
+  }
+};
+
+/// y (samples, outputs) <- x (samples, columns) + bias (outputs): of more columns than outputs the
+/// rest is left out, of fewer columns the rest is 0; a null bias is 0.
+template <Number N, std::floating_point Real, GpuStream S>
+void add_bias(int samples, const N* x, std::size_t columns, const Real* bias, N* y,
+              std::size_t outputs, S s) {
+  const std::size_t numbers = static_cast<std::size_t>(samples) * outputs;
+  expects(numbers < 0x80000000u, "linear: a batch has fewer than 2^31 logits");
+  for_each(s, numbers,
+           add_bias_op<N, Real>{fast_divisor(static_cast<int>(outputs)), static_cast<int>(columns),
+                                x, bias, y});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

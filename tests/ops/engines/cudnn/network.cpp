@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps of a network whose parameters and gradients are packed by one launch, and the same layer by
-// layer.
+// layer; and the fully connected layer by convolutions.
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -19,6 +19,7 @@
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 
+#include "tests/nn/linear_as_convolution.hpp"
 #include "tests/support/cudnn_on_host.hpp"
 
 using namespace cordee;
@@ -61,4 +62,11 @@ TEST_CASE("cudnn: gradients that stay packed until a bucket is complete have the
     CHECK(train<fp16, cudnn>(accumulate, true) == train<fp16, cudnn_by_layer>(accumulate, true));
     CHECK(train<fp32, cudnn>(accumulate, false) == train<fp32, cudnn_by_layer>(accumulate, false));
   }
+}
+
+TEST_CASE_TEMPLATE("cudnn: the fully connected layer's products are the CPU's, rounded", P, fp16,
+                   bf16) {
+  host_cudnn fresh;
+  host_state() = fresh;
+  linear_by_convolution_is_the_cpus<P, cudnn>(host_cuda{});
 }

@@ -50,6 +50,8 @@ std::vector<convolution_problem> layers() {
   add_imagenet_stage(all, 256, 512, 14, 2);
   add_imagenet_stage(all, 512, 1024, 7, 2);
   for (const int n : {1, 2, 4}) add_plain_stage(all, 128 * n, 28 / n);
+  for (const int classes : {10, 100, 1000})  // the fully connected layers
+    for (const int features : {64, 512, 2048}) all.push_back({{features, 1, 1}, classes, 1, 1, 0});
   return all;
 }
 

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The node of a convolution (convolution.hpp), which linear.hpp has for its product, too.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include <cordee/nn/layer.hpp>
+#include <cordee/nn/sample_gradients.hpp>
+#include <cordee/ops/convolution.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::nn {
+
+template <class B>
+class convolution_node {
+  using number = typename B::number;
+  using engine = typename B::engine;
+  static_assert(
+      ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
+      "this engine has no convolution in this precision: name no engine, for the default, or "
+      "on the CPU direct or reference, which have all (blocked has no 16 bits, onednn "
+      "fp32 alone)");
+
+ public:
+  [[gnu::cold, gnu::noinline]] convolution_node(const convolution_problem& problem,
+                                                layout_builder& layout)
+      : problem_(problem),
+        segment_(layout.next_segment++),
+        weights_(layout.table[segment_].offset),
+        packed_(
+            layout.template reserve_packed<number>(engine{}.template packed_size<number>(problem))),
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
+    layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+    if constexpr (B::packs_by_table) {
+      auto t = detail::ops::packed_weights(
+          {problem, B::block(problem.in.channels), B::block(problem.filters)}, weights_, packed_,
+          B::packs_crsk);
+      t.gradient_is_packed = B::packs_gradients;
+      layout.add_packed(t);
+    }
+  }
+
+  void pack_parameters(const pack_pass<B>& pass) const {
+    engine{}.template pack<number>(problem_, pass.plane + weights_,
+                                   pass.template packed_at<number>(packed_), pass.s);
+  }
+
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
+    x_ = x;
+    engine{}.template fprop<number>(problem_, pass.samples, x,
+                                    pass.template packed_at<number>(packed_), y, pass.s);
+    return y;
+  }
+  /// And the statistics of the batch norm behind it.
+  template <class Norm>
+  const number* forward(const forward_pass<B>& pass, const number* x, Norm& norm)
+    requires requires { norm.statistics_of(pass); }
+  {
+    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
+    x_ = x;
+    engine{}.template fprop<number>(problem_, pass.samples, x,
+                                    pass.template packed_at<number>(packed_), y,
+                                    norm.statistics_of(pass), pass.s);
+    return y;
+  }
+
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    number* dx = nullptr;
+    if (target.needed)
+      dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();
+    compute_gradients(pass, dy, dx,
+                      target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite);
+    if constexpr (is_observed<Ready>)
+      ready.observe(segment_, convolution_samples<number>{problem_, pass.samples,
+                                                          B::block(problem_.in.channels),
+                                                          B::block(problem_.filters), x_, dy});
+    pass.gradients->release(dy);
+    ready(segment_);
+    return dx;
+  }
+
+ private:
+  void compute_gradients(const backward_pass<B>& pass, const number* dy, number* dx,
+                         write_mode dx_mode) {
+    const number* const packed = pass.template packed_at<number>(packed_);
+    if constexpr (requires { requires engine::shares_backward; })
+      if (dx != nullptr && !pass.is_frozen(segment_)) {
+        pass.workspace->reserve(
+            engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+        return engine{}.template backward<number>(problem_, pass.samples, x_, dy, packed,
+                                                  pass.plane + weights_, pass.mode,
+                                                  pass.workspace->span().data, dx, dx_mode, pass.s);
+      }
+    if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
+    if (dx != nullptr)
+      engine{}.template dgrad<number>(problem_, pass.samples, dy, packed, dx, dx_mode, pass.s);
+  }
+  void compute_weight_gradient(const backward_pass<B>& pass, const number* dy) {
+    if constexpr (B::packs_gradients)
+      if (pass.packed_gradients != nullptr)
+        return engine{}.template wgrad_packed<number>(
+            problem_, pass.samples, x_, dy,
+            reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
+    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy, pass.plane + weights_,
+                                    pass.mode, pass.workspace->span().data, pass.s);
+  }
+
+  convolution_problem problem_;
+  std::size_t segment_, weights_, packed_, activation_;
+  const number* x_ = nullptr;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::nn
