@@ -120,10 +120,17 @@ TEST_CASE("integer_network: sizes that do not match are refused") {
   auto integers = integer_network::from<net8>(random_plane<net8>(3), {}, cpu(3));
   std::vector<std::uint8_t> images(net8::input.size() + 1);
   std::vector<std::int32_t> logits(4);
-  CHECK_THROWS_AS(integers.run(images, logits), usage_error);
+  const std::string image = describe(net8::input);
+  CHECK_THROWS_WITH_AS(integers.run(images, logits),
+                       concat("integer_network: ", images.size(), " bytes are not whole images of ",
+                              image, ", ", images.size() - 1, " bytes each")
+                           .c_str(),
+                       usage_error);
   images.pop_back();
   logits.pop_back();
-  CHECK_THROWS_AS(integers.run(images, logits), usage_error);
+  const std::string other_logits = "integer_network: 3 logits for 1 of its images, 4 for each";
+  CHECK_THROWS_WITH_AS(integers.run(images, logits), other_logits.c_str(), usage_error);
+  CHECK_THROWS_WITH_AS(integers.run_reference(images, logits), other_logits.c_str(), usage_error);
   std::vector<std::int32_t> defined(4);
   logits.resize(4);
   integers.run(images, logits);  // the next call is as any other

@@ -58,8 +58,16 @@ TEST_CASE("integer_network_on: sizes that do not match, and too many images, are
   const auto run = [&](std::size_t bytes, std::size_t numbers) {
     on_gpu.run(images.span().subspan(0, bytes), logits.span().subspan(0, numbers), at.s);
   };
-  CHECK_THROWS_AS(run(net.image().size(), net.classes() + 1), usage_error);
-  CHECK_THROWS_AS(run(net.image().size() - 1, net.classes()), usage_error);
+  const auto message = [&](std::size_t bytes, std::size_t numbers) {
+    return message_of<usage_error>([&] { run(bytes, numbers); });
+  };
+  const std::size_t size = net.image().size(), classes = net.classes();
+  CHECK(message(size, classes + 1) == concat("integer_network_on: ", classes + 1,
+                                             " logits for 1 of its images, ", classes,
+                                             " for each"));
+  CHECK(message(size - 1, classes) == concat("integer_network_on: ", size - 1,
+                                             " bytes are not whole images of ",
+                                             describe(net.image()), ", ", size, " bytes each"));
   const std::size_t many = std::size_t{1} << 31;
   CHECK(message_of<usage_error>([&] {
           on_gpu.run({nullptr, many * net.image().size()}, {nullptr, many * net.classes()}, at.s);

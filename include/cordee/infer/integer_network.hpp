@@ -26,6 +26,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/infer/count_images.hpp>
 #include <cordee/infer/direct_program.hpp>
 #include <cordee/infer/expect_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
@@ -111,7 +112,9 @@ class integer_network {
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
   /// Allocates nothing. One call at a time, also of networks that were made with copies of one
-  /// `cpu`: they share its workers. Networks with a device each run at once.
+  /// `cpu`: they share its workers. Networks with a device each run at once. Throws usage_error
+  /// that names both counts if the images are not whole, or do not have classes() logits each. A
+  /// span has no shape: pixels of 14 x 56 are read as 28 x 28.
   void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
            std::span<std::int32_t> logits) {      // (samples, classes)
     direct_.run(samples_of(images, logits), images.data(), logits.data());
@@ -133,10 +136,8 @@ class integer_network {
 
   [[nodiscard]] std::size_t samples_of(std::span<const std::uint8_t> images,
                                        std::span<std::int32_t> logits) const {
-    const std::size_t samples = images.size() / image().size();
-    expects(images.size() == samples * image().size() && logits.size() == samples * classes(),
-            "integer_network: images are whole, and each has a logit for each class");
-    return samples;
+    return detail::infer::count_images("integer_network", images.size(), image(), logits.size(),
+                                       classes());
   }
 
   detail::infer::integer_program program_;

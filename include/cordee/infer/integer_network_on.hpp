@@ -16,6 +16,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/infer/count_images.hpp>
 #include <cordee/infer/gpu_program.hpp>
 #include <cordee/infer/integer_network.hpp>
 
@@ -40,13 +41,13 @@ class integer_network_on {
   /// The number that one step of a logit stands for.
   [[nodiscard]] double logit_step() const { return logit_step_; }
 
-  /// Takes the stream's temporary memory alone, so it can be captured in a graph.
+  /// Takes the stream's temporary memory alone, so it can be captured in a graph. Throws
+  /// usage_error as integer_network::run does.
   void run(span_on<const std::uint8_t, D> images,  // (samples, channels, height, width)
            span_on<std::int32_t, D> logits,        // (samples, classes)
            typename D::stream s) const {
-    const std::size_t samples = images.size / image_.size();
-    expects(images.size == samples * image_.size() && logits.size == samples * classes_,
-            "integer_network_on: images are whole, and each has a logit for each class");
+    const std::size_t samples = detail::infer::count_images("integer_network_on", images.size,
+                                                            image_, logits.size, classes_);
     if (samples > program_.most_samples())
       throw usage_error(concat("integer_network_on: ", samples, " images in a call, at most ",
                                program_.most_samples(), " are possible"));
