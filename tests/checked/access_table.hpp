@@ -1,22 +1,24 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table memory_access.tsv.
+// The tables memory_access.tsv and integer_network.tsv.
 #pragma once
 
-#include <cstdio>
+#include <array>
+#include <cstddef>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <sstream>
 #include <string>
 
 namespace checked {
 
-/// A kernel's row of the table. Ratios are 1 where there are no accesses of the kind.
+/// A launch's row. Ratios, of global loads and stores and of shared ones, are 1 where there are
+/// none; bytes are read, requested and written.
 struct row {
-  double global_load = 1, global_store = 1, shared_load = 1, shared_store = 1;
-  std::size_t bytes_read = 0, bytes_written = 0;
-  std::size_t formula_read = 0, formula_written = 0;  // of a whole pass
+  std::array<double, 4> ratios{1, 1, 1, 1};
+  std::array<std::size_t, 3> bytes{}, formula{};
 };
 using table = std::map<std::string, row>;  // by "pass kernel"
 
@@ -30,16 +32,17 @@ inline std::string short_name(std::string name) {
 }
 
 inline std::string format(const std::string& key, const row& r) {
-  char numbers[128];
-  std::snprintf(numbers, sizeof(numbers), "\t%.3f\t%.3f\t%.3f\t%.3f\t%zu\t%zu\t%zu\t%zu",
-                r.global_load, r.global_store, r.shared_load, r.shared_store, r.bytes_read,
-                r.bytes_written, r.formula_read, r.formula_written);
-  return key + numbers;
+  std::ostringstream line;
+  line << key << std::fixed << std::setprecision(3);
+  for (const double ratio : r.ratios) line << '\t' << ratio;
+  for (std::size_t k = 0; k < r.bytes.size(); ++k)
+    line << '\t' << r.bytes[k] << '\t' << r.formula[k];
+  return line.str();
 }
 inline void write(const table& rows, const std::string& path) {
   std::ofstream out(path);
-  out << "pass\tkernel\tglobal load\tglobal store\tshared load\tshared store\tbytes read\t"
-         "bytes written\tformula read\tformula written\n";
+  out << "pass\tkernel\tglobal load\tglobal store\tshared load\tshared store\tread\tformula\t"
+         "requested\tformula\twritten\tformula\n";
   for (const auto& [key, r] : rows) out << format(key, r) << '\n';
 }
 inline table read(const std::string& path) {
@@ -51,8 +54,8 @@ inline table read(const std::string& path) {
     std::getline(fields, pass, '\t');
     std::getline(fields, kernel, '\t');
     row& r = rows[pass + '\t' + kernel];
-    fields >> r.global_load >> r.global_store >> r.shared_load >> r.shared_store >> r.bytes_read >>
-        r.bytes_written >> r.formula_read >> r.formula_written;
+    for (double& ratio : r.ratios) fields >> ratio;
+    for (std::size_t k = 0; k < r.bytes.size(); ++k) fields >> r.bytes[k] >> r.formula[k];
   }
   return rows;
 }

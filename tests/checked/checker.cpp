@@ -51,12 +51,12 @@ checker::checker() {
 }
 
 void checker::start_recording() {
-  traffic_.clear();
+  launches_.clear();
   recording_ = true;
 }
-kernel_traffic_map checker::stop_recording() {
+std::vector<launch_traffic> checker::stop_recording() {
   recording_ = false;
-  return std::move(traffic_);
+  return std::move(launches_);
 }
 
 void checker::add_memory(const void* memory, std::size_t size) {
@@ -83,8 +83,8 @@ void checker::begin_launch(const std::type_info& kernel, std::size_t blocks, int
   first_interval_ = last_interval_ + 1;
   launch_traffic_ = nullptr;
   if (!recording_ || blocks == 0) return;
-  launch_traffic_ = &traffic_[support::type_name(kernel)];
-  ++launch_traffic_->launches;
+  launch_traffic_ = &launches_.emplace_back();
+  launch_traffic_->kernel = support::type_name(kernel);
 }
 void checker::end_launch() {
   if (!on_checked_thread || faults_.empty()) return;

@@ -52,9 +52,9 @@ class checker final : public support::kernel_observer {
   void access(const void* p, std::size_t bytes, bool is_write, bool is_vector, const void* pc);
   void basic_block(const void* pc);
 
-  /// Starts to record the traffic of kernels, and returns what was recorded since.
+  /// Starts to record the traffic of kernels, and returns that of each launch since.
   void start_recording();
-  [[nodiscard]] kernel_traffic_map stop_recording();
+  [[nodiscard]] std::vector<launch_traffic> stop_recording();
 
   void add_memory(const void* memory, std::size_t size) override;
   void define_memory(const void* memory, std::size_t size) override;
@@ -124,8 +124,8 @@ class checker final : public support::kernel_observer {
 
   allocation_map arrays_;  // also those that were released, until their memory is used again
   bool recording_ = false;
-  kernel_traffic_map traffic_;
-  kernel_traffic* launch_traffic_ = nullptr;
+  std::vector<launch_traffic> launches_;
+  launch_traffic* launch_traffic_ = nullptr;
 };
 
 checker& the_checker();

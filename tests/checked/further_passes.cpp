@@ -50,7 +50,7 @@ void measure_loss(table& rows) {
   const auto labels = filled<std::int32_t>(samples, 7);
   auto out = at.put(std::vector<metric_sums>(1));
   const std::size_t bytes = 2 * samples * classes;
-  measure(rows, "loss", {bytes + 4 * samples, bytes + sizeof(metric_sums)}, [&] {
+  measure(rows, "loss", loss_formulas(samples, bytes, bytes, 5), [&] {
     batch_loss(cross_entropy{0.1}, classes, samples, logits.span().data,
                {labels.span().data, nullptr, nullptr}, 1, static_cast<const float*>(nullptr),
                gradient.span().data, out.span().data, at.s);
@@ -61,8 +61,8 @@ void measure_calibration(table& rows) {
   constexpr std::size_t n = 1 << 16, bins = histogram_bins::count;
   auto x = filled<float>(n), y = filled<float>(n), g = filled<float>(n);
   auto counts = filled<double>(bins);
-  // The counts of 16 blocks, 2 KiB each for 16 KiB of numbers; a smaller share above 1.6 M numbers.
-  measure(rows, "histogram", {4 * n + 8 * bins, 8 * bins, 1.13, 9},
+  const std::size_t counted = blocks_for(n, histogram_kernel::chunk_of(n)) * 4 * bins;
+  measure(rows, "histogram", {{4 * n, counted}, {counted + 8 * bins, 8 * bins}},
           [&] { add_to_histogram(n, x.span().data, counts.span().data, at.s); });
   const auto quantizer = at.put(std::vector{fit_affine(0.0f, 2.0f, unsigned_bytes)});
   measure(rows, "fake quantize", {4 * n, 4 * n},
@@ -77,7 +77,7 @@ void measure_calibration(table& rows) {
   auto w = filled<float>(filters * each), scales = filled<float>(filters);
   auto q = filled<std::int8_t>(filters * each);
   auto dequantized = filled<bfloat>(filters * each);
-  measure(rows, "quantize filters", {4 * w.size(), 3 * w.size() + 4 * filters}, [&] {
+  measure(rows, "quantize filters", {4 * w.size(), 3 * w.size() + 4 * filters, 8 * w.size()}, [&] {
     quantize_filters(filters, each, w.span().data, q.span().data, dequantized.span().data,
                      scales.span().data, at.s);
   });
@@ -86,15 +86,23 @@ void measure_calibration(table& rows) {
 template <class P>
 void measure_encode(table& rows, const std::string& name) {
   constexpr std::size_t n = 1 << 16, each = sizeof(typename P::storage);
-  const double of_scale = std::is_empty_v<typename P::scaling> ? 1.1 : 1.51;  // x twice
+  constexpr std::size_t scaling_bytes =
+      std::is_empty_v<typename P::scaling> ? 0 : sizeof(typename P::scaling);
+  constexpr std::size_t of_warps = n / 32 * scaling_bytes;
   auto x = filled<float>(n), residual = filled<float>(n, 0);
   auto q = filled<typename P::storage>(n);
   auto scaling = at.put(std::vector<typename P::scaling>(1));
-  measure(rows, "encode " + name, {8 * n, (each + 4) * n, of_scale}, [&] {
+  std::vector<formula> kernels;
+  if (scaling_bytes > 0) {  // the maxima of chunks, and theirs
+    constexpr std::size_t maxima = 8 * n / (64 * 256);
+    kernels = {{4 * n, maxima}, {maxima, scaling_bytes}};
+  }
+  kernels.push_back({8 * n, (each + 4) * n, 8 * n + of_warps});
+  measure(rows, "encode " + name, kernels, [&] {
     encode<P>(n, x.span().data, 1.0f, q.span().data, scaling.span().data, residual.span().data,
               at.s);
   });
-  measure(rows, "decode " + name, {each * n, 4 * n}, [&] {
+  measure(rows, "decode " + name, {each * n, 4 * n, each * n + of_warps}, [&] {
     decode<P>(n, q.span().data, scaling.span().data, x.span().data, write_mode::overwrite, at.s);
   });
   measure(rows, "decode, added " + name, {(each + 4) * n, 4 * n}, [&] {
@@ -127,14 +135,13 @@ void measure_dropout(table& rows) {
   });
 }
 
-/// A trainer's accept; `of_number` is of one parameter. lamb's direction, clip's gradient and
-/// lookahead's slow weights are passes of their own.
+/// A trainer's accept.
 template <class O>
 void measure_update(table& rows, const std::string& name, const O& optimizer,
-                    const formula& of_number) {
+                    const std::vector<formula>& kernels) {
   const std::vector<segment> segments{{"w", kind::weight, 0, 20'000},
                                       {"b", kind::bias, 20'032, 64}};
-  constexpr std::size_t n = 20'096, numbers = 20'000 + 64;  // without the gap of the segments
+  constexpr std::size_t n = 20'096;
   auto weights = filled<float>(n), grads = filled<float>(n);
   std::vector<buffer<float, emulated>> slots;
   auto squares = filled<double>(2), grad_squares = filled<double>(2), global = filled<double>(1),
@@ -153,21 +160,26 @@ void measure_update(table& rows, const std::string& name, const O& optimizer,
   view.squared_global_norm = global.span();
   view.sums = sums.span();
   view.info = info.span();
-  measure(rows, name,
-          {of_number.read * numbers, of_number.written * numbers, of_number.read_at_most,
-           of_number.written_at_most},
-          [&] { optimizer.accept(view, {.learning_rate = 0.1}, at.s); });
+  measure(rows, name, kernels, [&] { optimizer.accept(view, {.learning_rate = 0.1}, at.s); });
 }
 
 void measure_optimizers(table& rows) {
-  measure_update(rows, "lars", lars{}, {12, 8});
-  measure_update(rows, "larc", larc{}, {12, 8});
-  measure_update(rows, "adam", adam{}, {16, 12});
-  measure_update(rows, "adamw", adamw{}, {16, 12});
-  measure_update(rows, "rmsprop", rmsprop{}, {16, 12});
-  measure_update(rows, "lamb", lamb{}, {16, 12, 1.51, 1.34});
-  measure_update(rows, "clip, sgd", clip{sgd{}, 0.1}, {12, 8, 1.34, 1.51});
-  measure_update(rows, "lookahead, sgd", lookahead{sgd{}, 1}, {16, 12, 1.26, 1.34});
+  constexpr std::size_t n = 20'000 + 64,  // without the gap of the segments
+      chunks = 5 + 1, squares = 8 * (chunks + 2);
+  // Weights, for their decay and for the update: nvcc loads them once.
+  const formula momentum{12 * n, 8 * n, 16 * n}, moments{16 * n, 12 * n}, constants{8, 32};
+  measure_update(rows, "lars", lars{}, {momentum});
+  measure_update(rows, "larc", larc{}, {momentum});
+  measure_update(rows, "adam", adam{}, {constants, moments});
+  measure_update(rows, "adamw", adamw{}, {constants, moments});
+  measure_update(rows, "rmsprop", rmsprop{}, {moments});
+  // A direction and its norms, then the weights.
+  measure_update(rows, "lamb", lamb{},
+                 {constants, {moments.read, moments.written + squares}, {8 * n, 4 * n}});
+  // The gradient and its norms, then the update.
+  measure_update(rows, "clip, sgd", clip{sgd{}, 0.1}, {{4 * n, 4 * n}, {24, 24, 32}, momentum});
+  // The update, then the slow weights and those.
+  measure_update(rows, "lookahead, sgd", lookahead{sgd{}, 1}, {momentum, {8 * n, 8 * n}});
 }
 
 /// Forward, over ranks that are reached by the host where no ghost batches are; backward, also of a

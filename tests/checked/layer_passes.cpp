@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory traffic of passes of layers that are no network's main ones: the loss in single
-// precision, shortcuts without a convolution, engine `reference`, batch norm over ghost batches and
-// over the host, and the ranges of int8.
+// The memory traffic of further passes of layers: the fully connected ones, the loss in single
+// precision, shortcuts without a convolution, engine `reference`, and the ranges of int8.
 #include <span>
 #include <string>
 #include <vector>
@@ -11,11 +10,12 @@
 #include <cordee/nn/cross_entropy.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
-#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 
+#include "tests/checked/gemm_requests.hpp"
 #include "tests/checked/measure.hpp"
 #include "tests/checked/passes.hpp"
 
@@ -40,10 +40,11 @@ void measure_single_loss(table& rows) {
                {labels.span().data, nullptr, nullptr}, 1, static_cast<const float*>(nullptr), to,
                out.span().data, at.s);
   };
-  measure(rows, "loss fp32", {bytes + 4 * samples, bytes + sizeof(metric_sums)},
-          [&] { loss(gradient.span().data); });
-  measure(rows, "loss fp32, evaluation", {bytes + 4 * samples, sizeof(metric_sums), 1.1, 11},
-          [&] { loss(nullptr); });
+  const auto formulas = [&](std::size_t written, int sweeps) {
+    return loss_formulas(samples, bytes, written, sweeps);
+  };
+  measure(rows, "loss fp32", formulas(bytes, 5), [&] { loss(gradient.span().data); });
+  measure(rows, "loss fp32, evaluation", formulas(0, 4), [&] { loss(nullptr); });
 }
 
 /// Every second pixel, whose channels lie together.
@@ -59,6 +60,34 @@ void measure_subsample(table& rows) {
           [&] { subsample_backward<N, V, 2 * V>(p, samples, y.span().data, x.span().data, at.s); });
 }
 
+/// Rows begin at whole sectors here; those of 1,000 outputs in fp16 begin in the middle of one.
+void measure_linear(table& rows) {
+  constexpr std::size_t n = 40, features = 128, outputs = 96;
+  constexpr linear_problem p{features, outputs, features};
+  auto xs = filled<cordee::half>(n * features), ws = filled<cordee::half>(features * outputs),
+       ys = filled<cordee::half>(n * outputs);
+  auto bs = filled<float>(outputs), dws = filled<float>(features * outputs);
+  const auto x = xs.span().data, w = ws.span().data, y = ys.span().data;
+  const auto b = bs.span().data, dw = dws.span().data;
+  const std::size_t x_bytes = 2 * xs.size(), w_bytes = 2 * ws.size(), y_bytes = 2 * ys.size();
+  const std::size_t of_bias = n * 4 * outputs;  // by each row
+  const auto tiles = [](std::size_t numbers) { return blocks_for(numbers, 32); };
+  measure(rows, "linear",
+          {x_bytes + w_bytes, y_bytes, tiles(outputs) * x_bytes + tiles(n) * w_bytes + of_bias},
+          [&] { linear_forward(p, n, x, w, b, y, at.s); });
+  measure(rows, "linear, input gradient",
+          {y_bytes + w_bytes, x_bytes, tiles(features) * y_bytes + tiles(n) * w_bytes},
+          [&] { linear_input_gradient(p, n, y, w, x, at.s); });
+  measure(rows, "linear, weight gradient",
+          {x_bytes + y_bytes, 4 * (dws.size() + outputs),
+           tiles(features + 1) * y_bytes + tiles(outputs) * x_bytes},
+          [&] { linear_weight_gradient(p, n, x, y, dw, b, write_mode::overwrite, at.s); });
+  measure(rows, "linear by convolutions, bias", {y_bytes + 4 * outputs, y_bytes, y_bytes + of_bias},
+          [&] { add_bias(n, x, features, b, y, outputs, at.s); });
+  measure(rows, "linear by convolutions, bias gradient", {y_bytes, 4 * outputs},
+          [&] { linear_bias_gradient(outputs, n, y, b, write_mode::overwrite, at.s); });
+}
+
 void measure_reference(table& rows) {
   const convolution_problem p{{16, 8, 8}, 32, 3, 1, 1};
   constexpr int samples = 2;
@@ -66,22 +95,23 @@ void measure_reference(table& rows) {
        w = filled<float>(p.weights()), packed = filled<float>(p.weights()),
        scales = filled<float>(static_cast<std::size_t>(p.filters));
   float *const in = x.span().data, *const out = y.span().data, *const weights = w.span().data;
-  const std::size_t x_bytes = 4 * x.size(), y_bytes = 4 * y.size(), w_bytes = 4 * w.size();
+  const std::size_t x_bytes = 4 * x.size(), y_bytes = 4 * y.size(), w_bytes = 4 * w.size(),
+                    products = taps_inside(fprop_gemm<bfloat>(p, samples)) * 16 * 32;
   measure(rows, "reference pack", {w_bytes, w_bytes},
           [&] { reference::pack<float>(p, weights, packed.span().data, at.s); });
   measure(
-      rows, "reference fprop", {x_bytes + w_bytes, y_bytes},
+      rows, "reference fprop", {x_bytes + w_bytes, y_bytes, 8 * products},
       [&] { reference::fprop<float>(p, samples, in, packed.span().data, out, at.s); }, any_sectors);
   for (const auto& [name, mode] :
        {std::pair{"", write_mode::overwrite}, {", added", write_mode::add}}) {
     const bool adds = mode == write_mode::add;
     measure(
         rows, std::string("reference dgrad") + name,
-        {y_bytes + w_bytes + (adds ? x_bytes : 0), x_bytes},
+        {y_bytes + w_bytes + (adds ? x_bytes : 0), x_bytes, 8 * products},
         [&] { reference::dgrad<float>(p, samples, out, packed.span().data, in, mode, at.s); },
         any_sectors);
     measure(rows, std::string("reference wgrad") + name,
-            {x_bytes + y_bytes + (adds ? w_bytes : 0), w_bytes}, [&] {
+            {x_bytes + y_bytes + (adds ? w_bytes : 0), w_bytes, 8 * products}, [&] {
               reference::wgrad<float>(p, samples, in, out, weights, mode,
                                       static_cast<float*>(nullptr), at.s);
             });
@@ -89,44 +119,13 @@ void measure_reference(table& rows) {
   const auto k = at.put(std::vector{fit_affine(0.0f, 2.0f, unsigned_bytes)});
   auto bytes = filled<std::int8_t>(p.weights());
   measure(
-      rows, "reference int8 fprop", {x_bytes + bytes.size() + 4 * scales.size(), y_bytes},
+      rows, "reference int8 fprop",
+      {x_bytes + bytes.size() + 4 * scales.size(), y_bytes, 5 * products},
       [&] {
         reference::fprop_bytes<float>(p, samples, in, k.span().data, bytes.span().data,
                                       scales.span().data, out, at.s);
       },
       any_sectors);
-}
-
-/// As batch norm over the batch, in groups of two samples, each with coefficients of its own (1.2 %
-/// of the bytes, read by halves as memory_access.cpp says); and with the sums over ranks made by
-/// the host, which copies them and is not counted.
-void measure_batch_norm_groups(table& rows) {
-  using N = cordee::half;
-  constexpr int V = 64, samples = 8;
-  for (const auto& [name, ghost] :
-       {std::pair<std::string, int>{"ghost", 2}, {"over the host", 0}}) {
-    const batch_norm_problem p{{V, 14, 14}, ghost};
-    const std::size_t n = samples * p.in.size(), bytes = 2 * n;
-    auto x = filled<N>(n), y = filled<N>(n), dy = filled<N>(n), dx = filled<N>(n);
-    auto saved = filled<float>(p.saved_size(samples, V)), of_channels = filled<float>(6 * V);
-    float* const c = of_channels.span().data;
-    const batch_norm_tensors<N, float> t{x.span().data, y.span().data,     c,
-                                         c + V,         saved.span().data, nullptr};
-    statistics_allreduce over;
-    if (ghost == 0) over.call = [](void*, std::span<double>) {};
-    double count = 0;
-    measure(rows, "batch norm, ReLU, " + name, {2 * bytes, bytes}, [&] {
-      count = batch_norm_forward<N, V, epilogue::relu>(
-          p, samples, t, static_cast<const N*>(nullptr), c + 2 * V, c + 3 * V, over, at.s);
-    });
-    measure(rows, "batch norm, ReLU, gradient, " + name, {4 * bytes, bytes},
-            [&] {
-              batch_norm_backward<N, V, epilogue::relu>(p, samples, t, count, dy.span().data,
-                                                        dx.span().data, c + 4 * V, c + 5 * V,
-                                                        write_mode::overwrite, over, at.s);
-            },
-            {.share = 50});
-  }
 }
 
 /// A layer's range lies in two places of a plane of weights: the sectors are of few numbers each.
@@ -141,7 +140,9 @@ void measure_ranges(table& rows) {
   const auto updates = at.put(of_layers);
   constexpr std::size_t range = 2 * sizeof(float), of_update = 2 * 8 + 3 * 8 + 1;
   measure(
-      rows, "ranges", {layers * (of_update + range), layers * (range + sizeof(real_range))},
+      rows, "ranges",
+      {layers * (of_update + range), layers * (range + sizeof(real_range)),
+       layers * (of_update + 2 * sizeof(double) + range)},  // what was observed, behind a store
       [&] {
         for_each(at.s, layers,
                  cordee::detail::nn::update_ranges_op<float>{updates.span().data, plane.span().data,
@@ -149,7 +150,7 @@ void measure_ranges(table& rows) {
       },
       any_sectors);
   measure(
-      rows, "range of a layer", {range, sizeof(records.span().data[0].quantizer), 1.1, 1.5},
+      rows, "range of a layer", {range, sizeof(affine_quantizer<float>) + 4, 2 * range},
       [&] {
         recall_input(plane.span().data, plane.span().data + apart, records.span().data, at.s);
       },
@@ -159,10 +160,10 @@ void measure_ranges(table& rows) {
 }  // namespace
 
 void measure_layer_passes(table& rows) {
+  measure_linear(rows);
   measure_single_loss(rows);
   measure_subsample(rows);
   measure_reference(rows);
-  measure_batch_norm_groups(rows);
   measure_ranges(rows);
 }
 

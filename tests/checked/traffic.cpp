@@ -24,13 +24,15 @@ std::vector<std::uintptr_t> units(std::span<const trace_entry> lanes, std::uintp
 std::size_t rounded_up(std::size_t n, std::size_t each) { return (n + each - 1) / each; }
 
 transactions count_sectors(std::span<const trace_entry> lanes) {
-  return {1, units(lanes, sector).size(), rounded_up(units(lanes, 1).size(), sector)};
+  const std::size_t bytes = units(lanes, 1).size();
+  return {1, units(lanes, sector).size(), rounded_up(bytes, sector), bytes};
 }
 transactions count_wavefronts(std::span<const trace_entry> lanes) {
   const auto words = units(lanes, word);
   std::array<std::size_t, banks> of_bank{};
   for (const std::uintptr_t w : words) ++of_bank[w % banks];
-  return {1, *std::max_element(of_bank.begin(), of_bank.end()), rounded_up(words.size(), banks)};
+  return {1, *std::max_element(of_bank.begin(), of_bank.end()), rounded_up(words.size(), banks),
+          word * words.size()};
 }
 
 }  // namespace
@@ -39,6 +41,7 @@ transactions& transactions::operator+=(const transactions& other) {
   requests += other.requests;
   made += other.made;
   ideal += other.ideal;
+  bytes += other.bytes;
   return *this;
 }
 transactions& memory_traffic::of(const trace_entry& e) {
@@ -83,7 +86,7 @@ std::uintptr_t allocation_at(const allocation_map& arrays, std::uintptr_t addres
 }
 
 void add_requests(std::span<const thread_trace> lanes, const allocation_map& arrays,
-                  kernel_traffic& out) {
+                  launch_traffic& out) {
   std::array<std::size_t, 32> next{};
   std::vector<trace_entry> request;
   for (;;) {

@@ -31,7 +31,7 @@ using thread_trace = std::vector<trace_entry>;
 /// Transactions beside the fewest for the same bytes: 32-byte sectors of global memory; wavefronts
 /// of shared memory, which give each of 32 banks one word.
 struct transactions {
-  std::size_t requests = 0, made = 0, ideal = 0;
+  std::size_t requests = 0, made = 0, ideal = 0, bytes = 0;
   [[nodiscard]] double ratio() const {
     return ideal == 0 ? 1 : static_cast<double>(made) / static_cast<double>(ideal);
   }
@@ -52,14 +52,13 @@ struct array_traffic {
   transactions load, store;
   byte_count bytes;
 };
-struct kernel_traffic {
+struct launch_traffic {
+  std::string kernel;  // its type
   memory_traffic total;
   std::map<const void*, memory_traffic> by_instruction;
   std::map<std::uintptr_t, array_traffic> by_array;  // by the allocation's address
-  std::size_t launches = 0;
   byte_count bytes;
 };
-using kernel_traffic_map = std::map<std::string, kernel_traffic>;  // by the kernel's type
 
 /// The transactions of one request.
 transactions count_transactions(std::span<const trace_entry> lanes);
@@ -73,6 +72,6 @@ std::uintptr_t allocation_at(const allocation_map& arrays, std::uintptr_t addres
 
 /// Adds the requests of up to 32 lanes.
 void add_requests(std::span<const thread_trace> lanes, const allocation_map& arrays,
-                  kernel_traffic& out);
+                  launch_traffic& out);
 
 }  // namespace checked

@@ -68,14 +68,27 @@ struct strided_kernel {
     out[t] = part[Stride * (threads - 1 - t)];
   }
 };
+/// Reads each number twice, and writes it twice.
+struct repeating_kernel {
+  static constexpr int threads = 32;
+  const float* x;
+  float* out;
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    for (int times = 0; times < 2; ++times) {
+      out[b.thread()] = x[b.thread()];
+      b.sync();
+    }
+  }
+};
 template <class Kernel>
-checked::kernel_traffic traffic_of() {
+checked::launch_traffic traffic_of() {
   const device_fixture at{emulated{1}};
   const auto x = at.put(std::vector<float>(12 * 32));
   auto out = at.put(std::vector<float>(32));
   checked::the_checker().start_recording();
   at.s.launch_kernel(1, Kernel{x.span().data, out.span().data});
-  return checked::the_checker().stop_recording().begin()->second;
+  return checked::the_checker().stop_recording().front();
 }
 
 }  // namespace
@@ -106,7 +119,7 @@ TEST_CASE("traffic: ldmatrix is free of conflicts where eight rows lie in differ
   check_counts(ldmatrix_of_pitch(128), 32, 4);
 }
 TEST_CASE("traffic: the accesses of a kernel are seen, with what they miss of ideal") {
-  const checked::kernel_traffic one = traffic_of<strided_kernel<1>>(),
+  const checked::launch_traffic one = traffic_of<strided_kernel<1>>(),
                                 eight = traffic_of<strided_kernel<8>>();
   check_counts(one.total.global_load, 4, 4);
   check_counts(one.total.shared_load, 1, 1);
@@ -118,8 +131,18 @@ TEST_CASE("traffic: the accesses of a kernel are seen, with what they miss of id
   check_counts(eight.total.shared_store, 8, 1);
   CHECK(eight.bytes.read == 128);
 }
+TEST_CASE("traffic: bytes count once in a launch, but once for each request where these count") {
+  const checked::launch_traffic once = traffic_of<strided_kernel<1>>(),
+                                twice = traffic_of<repeating_kernel>();
+  CHECK(once.total.global_load.bytes == 128);
+  CHECK(once.total.global_store.bytes == 128);
+  CHECK(twice.bytes.read == 128);
+  CHECK(twice.bytes.written == 128);
+  CHECK(twice.total.global_load.bytes == 256);
+  CHECK(twice.total.global_store.bytes == 256);
+}
 TEST_CASE("traffic: each array of global memory has its own counts") {
-  const checked::kernel_traffic eight = traffic_of<strided_kernel<8>>();
+  const checked::launch_traffic eight = traffic_of<strided_kernel<8>>();
   CHECK(eight.by_array.size() == 2);
   std::size_t loaded = 0, stored = 0;
   for (const auto& [address, array] : eight.by_array) {
