@@ -12,9 +12,10 @@
 // engine is cuDNN; without one, `reference` on a small network and an emulated GPU checks the
 // program.
 //
-// Then forward of 1x1 convolutions by persistent blocks (ops/engines/tensor_core/persistent.hpp),
-// which no layer uses yet, beside tensor_core's block per tile, and a line that says which is
-// faster.
+// Then the classifier's three products, as a convolution of images of one pixel and on CUDA cores,
+// by fp32's kernel (ops/gpu/linear.hpp); and forward of 1x1 convolutions by persistent blocks
+// (ops/engines/tensor_core/persistent.hpp), which no layer uses yet, beside tensor_core's block per
+// tile, and a line that says which is faster.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -23,6 +24,7 @@
 
 #include <cordee/cordee.hpp>
 #include <cordee/ops/engines/tensor_core/persistent.hpp>
+#include <cordee/ops/gpu/linear.hpp>
 
 #if !defined(__CUDACC__)
 #include <cordee/ops/engines/reference/gpu.hpp>
@@ -50,6 +52,7 @@ using net = resnet<50, fp64, cpu, resnet_options{}, reference>;  // only its lis
 const std::vector<convolution_problem> in_order{
     {{64, 56, 56}, 64, 1, 1, 0},   {{64, 56, 56}, 256, 1, 1, 0},  {{256, 56, 56}, 64, 1, 1, 0},
     {{128, 28, 28}, 512, 1, 1, 0}, {{512, 28, 28}, 128, 1, 1, 0}, {{1024, 14, 14}, 256, 1, 1, 0}};
+constexpr convolution_problem classifier{{2048, 1, 1}, 1000};
 constexpr auto resident_blocks = [](const auto& kernel) {
   return cordee::detail::device::resident_cuda_blocks(kernel);
 };
@@ -59,6 +62,7 @@ using other = reference;
 using net = resnet<8, fp64, cpu, resnet_options{.image = {3, 8, 8}}, reference>;
 const std::vector<convolution_problem> in_order{{{16, 16, 16}, 72, 1, 1, 0},
                                                 {{40, 20, 20}, 16, 1, 1, 0}};
+constexpr convolution_problem classifier{{64, 1, 1}, 16};
 constexpr auto resident_blocks = [](const auto&) { return std::size_t{3}; };
 #endif
 using stream = D::stream;
@@ -66,6 +70,43 @@ using stream = D::stream;
 constexpr double bar = 0.5;
 constexpr std::array<const char*, 3> directions{"fprop", "dgrad", "wgrad"};
 constexpr std::size_t persistent_fprop = directions.size();  // of tensor_core alone
+
+/// The products of a fully connected layer without a bias, of features and outputs without padding,
+/// on CUDA cores.
+struct cuda_cores : tensor_core {
+  static constexpr std::string_view name = "cuda_cores";
+
+  template <class N>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* w, N* y,
+                    stream s) {
+    const sizes of(p, samples);
+    launch_matmul<N>({x, of.n, of.c, of.c, 1}, {w, of.c, of.k, 1, of.c}, of.n, of.k,
+                     store_input_gradient_op<N>{y, of.k}, s);
+  }
+  template <class N>
+  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* w, N* dx,
+                    write_mode, stream s) {
+    const sizes of(p, samples);
+    launch_matmul<N>({dy, of.n, of.k, of.k, 1}, {w, of.k, of.c, of.c, 1}, of.n, of.c,
+                     store_input_gradient_op<N>{dx, of.c}, s);
+  }
+  template <class N>
+  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, float* dw,
+                    write_mode mode, N*, stream s) {
+    const sizes of(p, samples);
+    launch_matmul<N>({dy, of.k, of.n, 1, of.k}, {x, of.n, of.c, of.c, 1}, of.k, of.c,
+                     store_weight_gradient_op<N, float>{dw, nullptr, of.c, mode}, s);
+  }
+
+ private:
+  struct sizes {
+    std::size_t n, c, k;
+    sizes(const convolution_problem& p, int samples)
+        : n(static_cast<std::size_t>(samples)),
+          c(static_cast<std::size_t>(p.in.channels)),
+          k(static_cast<std::size_t>(p.filters)) {}
+  };
+};
 
 /// A layer with its buffers for an engine, and the minimal time of each direction.
 template <class Engine>
@@ -173,6 +214,29 @@ double median_of(std::vector<double> ratios) {
   return ratios.size() % 2 == 1 ? ratios[half] : (ratios[half - 1] + ratios[half]) / 2;
 }
 
+void compare_classifier(int samples, int reps) {
+  const D device;
+  const stream s = device.make_stream();
+  bench::stopwatch timer;
+  engine_layer<cuda_cores> before(device, s, classifier, samples);
+  engine_layer<tensor_core> own(device, s, classifier, samples);
+  engine_layer<other> others(device, s, classifier, samples);
+  for (int k = -2; k < reps; ++k)
+    for (std::size_t d = 0; d < directions.size(); ++d) {
+      before.time(timer, d, k >= 0);
+      own.time(timer, d, k >= 0);
+      others.time(timer, d, k >= 0);
+    }
+  for (std::size_t d = 0; d < directions.size(); ++d)
+    std::printf(
+        "{\"classifier\": \"%d -> %d\", \"batch\": %d, \"direction\": \"%s\", \"cuda_cores\": "
+        "%.4f, "
+        "\"tensor_core\": %.4f, \"%s\": %.4f}\n",
+        classifier.in.channels, classifier.filters, samples, directions[d], 1e3 * before.least[d],
+        1e3 * own.least[d], std::string(other::name).c_str(), 1e3 * others.least[d]);
+  std::fflush(stdout);
+}
+
 void compare_persistent(int samples, int reps) {
   const D device;
   const stream s = device.make_stream();
@@ -219,6 +283,7 @@ int main(int argc, char** argv) {
     o.done();
     expects(samples > 0 && reps > 0, "tensor_cores: nothing to measure");
     measure(samples, reps);
+    compare_classifier(samples, reps);
     compare_persistent(samples, reps);
   });
 }

@@ -178,6 +178,10 @@ def main(results, out):
         text += table(("convolution", "batch", "pass", "tensor_core, ms", "cuDNN, ms", "ratio"),
                       [(r["layer"], r["batch"], r["direction"], f"{r['tensor_core']:.3f}", f"{r['cudnn']:.3f}",
                         f"{r['ratio']:.2f}") for r in read["tensor_cores"] if "layer" in r])
+    if classifier := [r for r in read["tensor_cores"] if "classifier" in r]:
+        text += table(("classifier", "batch", "product", "CUDA cores, ms", "tensor_core, ms", "cuDNN, ms"),
+                      [(r["classifier"], r["batch"], r["direction"], f"{r['cuda_cores']:.4f}", f"{r['tensor_core']:.4f}",
+                        f"{r['cudnn']:.4f}") for r in classifier])
     if in_order := [r for r in read["tensor_cores"] if "in order" in r]:
         text += table(("fprop of tensor_core", "batch", "a block per tile, ms", "persistent blocks, ms", "ratio"),
                       [(r["in order"], r["batch"], f"{r['block per tile']:.4f}", f"{r['persistent']:.4f}",

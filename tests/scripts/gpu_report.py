@@ -120,6 +120,12 @@ class Report(unittest.TestCase):
         self.rows("tensor_cores", row)
         self.assertIsNone(self.met("tensor_core beside cuDNN"))
 
+    def test_the_classifiers_products_are_listed_by_cuda_cores_and_both_engines(self):
+        self.rows("tensor_cores", {"classifier": "2048 -> 1000", "batch": 256, "direction": "wgrad", "cuda_cores": 0.13,
+                                   "tensor_core": 0.02, "cudnn": 0.015})
+        self.met("tensor_core beside cuDNN")  # which writes the report
+        self.assertIn("| 2048 -> 1000 | 256 | wgrad | 0.1300 | 0.0200 | 0.0150 |", (self.results / "out.md").read_text())
+
     def test_persistent_blocks_are_listed_beside_a_block_per_tile_and_have_no_bar(self):
         self.rows("tensor_cores", {"in order": "1x1, 64 filters on 64x56x56", "batch": 256, "block per tile": 0.06,
                                    "persistent": 0.05, "ratio": 1.2},

@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/nn/linear_as_convolution.hpp"
-
-#include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 
+#include "tests/nn/linear_as_convolution.hpp"
 #include "tests/support/emulated.hpp"
 
 using namespace support;
@@ -14,5 +12,4 @@ TEST_CASE_TEMPLATE("linear by convolutions, emulated: products are the CPU's, ro
                    bf16) {
   for (const std::uint64_t seed : {1u, 2u})
     linear_by_convolution_is_the_cpus<P, tensor_core>(emulated{seed});
-  linear_by_convolution_is_the_cpus<P, reference>(emulated{1});
 }
