@@ -42,7 +42,7 @@ struct trainer_options {
   /// Batch norm's statistics are over the samples of so many consecutive ranks (Ying et al., 2018),
   /// of fewer in the last group if it does not divide the ranks; 0: of all (SyncBatchNorm). Those
   /// of all over `native<nccl>` are summed on the GPU in stream order; otherwise each layer has
-  /// three small exchanges of the host's.
+  /// three small exchanges of the host's, on a GPU below fp64 two.
   int batch_norm_over = 1;
   /// Measure the gradient noise scale in each step (gradient_noise.hpp), by one more norm of this
   /// rank's gradient. `fit` reports it in step_record::noise.

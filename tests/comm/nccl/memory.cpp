@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <thread>
@@ -42,7 +43,7 @@ TEST_CASE("nccl_memory: is freed by release, or at the end, and once") {
     void* const a = memory.allocate(nullptr, 100);
     void* const b = memory.allocate(nullptr, 1);
     CHECK(a != b);
-    memory.release(a);
+    memory.release(a, false);
     CHECK(counts() == nccl_double::memory_counts{.allocated = 2, .freed = 1});
   }
   CHECK(counts() == nccl_double::memory_counts{.allocated = 2, .freed = 2});
@@ -57,7 +58,7 @@ TEST_CASE("nccl_memory: is freed when the GPU is idle") {
       nccl_memory memory;
       void* const block = memory.allocate(nullptr, 100);
       s.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
-      if (by_release) memory.release(block);
+      if (by_release) memory.release(block, false);
     }
     CHECK(counts() == nccl_double::memory_counts{.allocated = 1, .freed = 1});
   }
@@ -69,11 +70,37 @@ TEST_CASE("nccl_memory: where the GPU cannot be awaited it is kept to the end") 
     nccl_memory memory;
     void* const block = memory.allocate(nullptr, 100);
     nccl_double::captured_elsewhere = true;
-    memory.release(block);
+    memory.release(block, false);
     nccl_double::captured_elsewhere = false;
     CHECK(counts().freed == 0);
   }
   CHECK(counts().freed == 1);
+}
+
+TEST_CASE("nccl_memory: what is kept is for the next of its size, when the GPU is idle") {
+  reset();
+  {
+    nccl_memory memory;
+    std::atomic<bool> is_idle{false};
+    nccl_double::stream s;
+    void* const block = memory.allocate(nullptr, 100);
+    s.enqueue([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      is_idle = true;
+    });
+    memory.release(block, true);
+    CHECK(is_idle);
+    void* const other = memory.allocate(nullptr, 99);
+    CHECK(other != block);
+    CHECK(memory.allocate(nullptr, 100) == block);
+    CHECK(memory.allocate(nullptr, 100) != block);  // is in use
+    CHECK(counts() == nccl_double::memory_counts{.allocated = 3});
+    nccl_double::captured_elsewhere = true;
+    memory.release(other, true);
+    nccl_double::captured_elsewhere = false;
+    CHECK(memory.allocate(nullptr, 99) != other);  // may be in use by the GPU
+  }
+  CHECK(counts() == nccl_double::memory_counts{.allocated = 4, .freed = 4});
 }
 
 TEST_CASE("nccl_memory: what the pool keeps is returned where it is needed") {
@@ -83,6 +110,16 @@ TEST_CASE("nccl_memory: what the pool keeps is returned where it is needed") {
   (void)memory.allocate(nullptr, 900);
   CHECK(nccl_double::trims == trims);
   (void)memory.allocate(nullptr, 4'000);
+  CHECK(nccl_double::trims == trims + 1);
+}
+
+TEST_CASE("nccl_memory: where NCCL's text is about another error, free memory decides") {
+  const small_gpu limited(1'000, 5'000);
+  const int trims = nccl_double::trims;
+  nccl_memory memory;
+  nccl_double::failing_allocation = ncclUnhandledCudaError;
+  nccl_double::last_error = "Cuda failure 1 'invalid argument'";
+  CHECK(memory.allocate(nullptr, 4'000) != nullptr);
   CHECK(nccl_double::trims == trims + 1);
 }
 

@@ -129,6 +129,31 @@ TEST_CASE("nccl: memory is freed behind the means that are enqueued on it") {
   CHECK(counts() == whole_life(2));
 }
 
+TEST_CASE("nccl: once a mean has been captured, memory is kept for the next of its size") {
+  reset();
+  CHECK(launch_error(2, [](nccl comm) {
+          const nccl_double_gpu device;
+          const auto s = nccl_double_gpu::make_stream();
+          const void* first = nullptr;
+          {
+            const auto memory = comm.allocate_registered(device, 2 * sizeof(float));
+            first = memory.get();
+            nccl_double::capturing = true;
+            comm.enqueue_mean(words_of(memory, 2), s);
+            nccl_double::capturing = false;
+            nccl_double::graph.clear();  // of a trainer, before its memory
+          }
+          CHECK(counts().freed == 0);
+          const auto again = comm.allocate_registered(device, 2 * sizeof(float)),
+                     other = comm.allocate_registered(device, 3 * sizeof(float));
+          CHECK(again.get() == first);
+          CHECK(other.get() != first);
+          CHECK(nccl_double::is_registered_memory(first));
+          nccl_double_gpu::close(s);
+        }) == "");
+  CHECK(counts() == memory_counts{.allocated = 4, .freed = 4, .registered = 6, .deregistered = 6});
+}
+
 TEST_CASE("nccl: one rank, no bytes, and a device that is not the communicator's have none") {
   reset();
   CHECK(launch_error(1, [](nccl comm) {

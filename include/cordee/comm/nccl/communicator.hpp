@@ -101,9 +101,13 @@ class nccl_communicator {
   /// See nccl_memory.
   [[nodiscard]] void* allocate(std::size_t size) { return memory_.allocate(comm_, size); }
   /// Requires that the memory is not registered. An abort on a thread may still use it: then it is
-  /// freed behind that.
+  /// freed behind that. It is kept once a graph has captured a collective: NCCL registers what is
+  /// captured by itself, and drops that registration not with the graph but at a later collective
+  /// (persistentDestructor in src/enqueue.cc, groupLaunch in src/group.cc, 2.30). New memory at
+  /// the address of freed memory would be transferred by the peers' mappings of the old
+  /// (ncclRegister in src/register/register.cc, ipcRegisterBuffer in src/transport/p2p.cc).
   void release(void* memory) noexcept {
-    if (!aborting_.joinable()) memory_.release(memory);
+    if (!aborting_.joinable()) memory_.release(memory, captured_);
   }
   /// A handle; null where this NCCL registers no memory, and after abort().
   [[nodiscard]] void* register_memory(void* data, std::size_t size) const {

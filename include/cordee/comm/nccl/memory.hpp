@@ -33,24 +33,30 @@ inline ncclResult_t nccl_allocate(void** memory, std::size_t size) {
 inline void nccl_free(void* memory) noexcept { cudaFree(memory); }
 #endif
 
-/// Blocks of the current GPU, which is the same for all calls.
+/// Memory of the current GPU, which is the same for all calls.
 class nccl_memory {
  public:
   nccl_memory() = default;
   nccl_memory(const nccl_memory&) = delete;
   nccl_memory& operator=(const nccl_memory&) = delete;
-  /// Frees what release() has not.
+  /// Frees what release() has not, and what is kept.
   ~nccl_memory() {
     if (blocks_.empty()) return;
     (void)cudaDeviceSynchronize();
     (void)cudaGetLastError();  // cleared: a later launch tests it
-    for (void* const block : blocks_) nccl_free(block);
+    for (const block& b : blocks_) nccl_free(b.data);
   }
 
-  /// So many bytes, not zero, of undefined content. Where there is no memory left the GPU is
-  /// awaited, its pool trimmed, and the call made once more; the error that remains is
-  /// out_of_memory. `comm` is where NCCL's own text about an error is asked for.
+  /// So many bytes, not zero, of undefined content; of what is kept, if that has this size. Where
+  /// there is no memory left the GPU is awaited, its pool trimmed, and the call made once more; the
+  /// error that remains is out_of_memory. `comm` is where NCCL's own text about an error is asked
+  /// for.
   [[nodiscard]] void* allocate(ncclComm_t comm, std::size_t size) {
+    for (block& b : blocks_)
+      if (b.is_kept && b.size == size) {
+        b.is_kept = false;
+        return b.data;
+      }
     blocks_.reserve(blocks_.size() + 1);
     const auto try_once = [&](void** memory) {
       const ncclResult_t status = nccl_allocate(memory, size);
@@ -58,24 +64,35 @@ class nccl_memory {
       if (lacks_memory(status, comm, size)) return cudaErrorMemoryAllocation;
       throw_nccl_error(status, device::describe_call("ncclMemAlloc", size), comm);
     };
-    void* const block = device::allocate_or_trim("ncclMemAlloc", size, true, try_once);
-    blocks_.push_back(block);
-    return block;
+    void* const memory = device::allocate_or_trim("ncclMemAlloc", size, true, try_once);
+    blocks_.push_back({memory, size});
+    return memory;
   }
 
-  /// Blocks the host until the GPU is idle: unlike cudaFree, ncclMemFree unmaps memory at once
-  /// (cuMemUnmap). A GPU that cannot be awaited, since another thread captures a graph or a kernel
-  /// has failed, keeps the block to the end.
-  void release(void* block) noexcept {
+  /// Frees the memory, or if `keep`, keeps it for allocate(). Blocks the host until the GPU is
+  /// idle: unlike cudaFree, ncclMemFree unmaps memory at once (cuMemUnmap). Memory of a GPU that
+  /// cannot be awaited, since another thread captures a graph or a kernel has failed, is not used
+  /// again.
+  void release(void* memory, bool keep) noexcept {
     if (cudaDeviceSynchronize() != cudaSuccess) {
       (void)cudaGetLastError();  // cleared: a later launch tests it
       return;
     }
-    blocks_.erase(std::remove(blocks_.begin(), blocks_.end(), block), blocks_.end());
-    nccl_free(block);
+    const auto at = std::find_if(blocks_.begin(), blocks_.end(),
+                                 [&](const block& b) { return b.data == memory; });
+    at->is_kept = keep;
+    if (keep) return;
+    blocks_.erase(at);
+    nccl_free(memory);
   }
 
  private:
+  struct block {
+    void* data;
+    std::size_t size;
+    bool is_kept = false;
+  };
+
   // NCCL has one status for all of CUDA's errors. Its text names the last one, which may be another
   // thread's.
   [[gnu::cold]] static bool lacks_memory(ncclResult_t status, ncclComm_t comm, std::size_t size) {
@@ -88,7 +105,7 @@ class nccl_memory {
     return cudaMemGetInfo(&free, &total) == cudaSuccess && free < size;
   }
 
-  std::vector<void*> blocks_;
+  std::vector<block> blocks_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU memory that is registered with an NCCL communicator: NCCL then transfers from where it is,
-// without a copy through its own buffers, and where the switch can, it reduces there (NVLS).
+// without a copy through its own buffers, and where the switch can, it sums there (NVLS), but does
+// not average.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 /// Of one rank; keeps the run alive. NCCL requires that in a collective every rank's memory is
 /// registered, or none's, at the same offset to its head. Destroyed by the thread that uses the
 /// context, while no graph is replayed that uses the memory: is deregistered, and freed when the
-/// GPU is idle.
+/// GPU is idle, or kept for the next of its size (nccl_communicator::release).
 class nccl_registered_memory {
  public:
   /// So many bytes, not zero, of undefined content.
