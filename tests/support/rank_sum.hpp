@@ -41,10 +41,10 @@ struct rank_sum {
   /// f(participant) on a thread of each rank.
   template <class F>
   void on_each_rank(const F& f) {
-    std::vector<participant> seats;
-    for (std::size_t r = 0; r < sent.size(); ++r) seats.push_back({this, r});
+    std::vector<participant> participants;
+    for (std::size_t r = 0; r < sent.size(); ++r) participants.push_back({this, r});
     std::vector<std::thread> threads;
-    for (participant& seat : seats) threads.emplace_back([&f, &seat] { f(seat); });
+    for (participant& self : participants) threads.emplace_back([&f, &self] { f(self); });
     for (auto& t : threads) t.join();
   }
 };

@@ -31,11 +31,11 @@ constexpr double some_roundings = 24 * rounding;
 std::array<std::vector<double>, 2> run_ranks(std::array<one_channel*, 2> ranks,
                                              std::array<std::vector<double>, 2> dy, rank_sum& m) {
   std::array<std::vector<double>, 2> dx;
-  m.on_each_rank([&](rank_sum::participant& seat) {
-    one_channel& own = *ranks[seat.rank];
-    own.allreduce = {rank_sum::sum, &seat};
+  m.on_each_rank([&](rank_sum::participant& self) {
+    one_channel& own = *ranks[self.rank];
+    own.allreduce = {rank_sum::sum, &self};
     own.forward();
-    dx[seat.rank] = own.backward(dy[seat.rank]);
+    dx[self.rank] = own.backward(dy[self.rank]);
   });
   return dx;
 }

@@ -26,8 +26,8 @@ using doubles = std::vector<double>;
 void enqueue_sum(void* rank, double* sums, std::size_t size, const void* stream) {
   static_cast<const deferred::stream*>(stream)->submit([=] { rank_sum::sum(rank, {sums, size}); });
 }
-statistics_allreduce sum_of(rank_sum::participant& seat, bool enqueues) {
-  return {rank_sum::sum, &seat, enqueues ? enqueue_sum : nullptr};
+statistics_allreduce sum_of(rank_sum::participant& self, bool enqueues) {
+  return {rank_sum::sum, &self, enqueues ? enqueue_sum : nullptr};
 }
 
 /// Two ranks with these numbers of samples, on a device each, since its work may block, and on the
@@ -37,14 +37,14 @@ void check_shared_statistics(std::uint64_t seed, const extent& at, std::array<in
                              write_mode mode) {
   for (const bool enqueues : {false, true}) {
     rank_sum m(2);
-    m.on_each_rank([&](rank_sum::participant& seat) {
+    m.on_each_rank([&](rank_sum::participant& self) {
       const deferred device(seed);
-      batch_norm_on_device<N, Epilogue, deferred> bn(device, {at, 0}, 8, samples[seat.rank]);
-      if (seat.rank == 1) {
+      batch_norm_on_device<N, Epilogue, deferred> bn(device, {at, 0}, 8, samples[self.rank]);
+      if (self.rank == 1) {
         for (double& x : bn.want.x) x = to_double(nearest<N>(2 * x + 3));
         bn.x = bn.activations(bn.want.x);
       }
-      bn.check(mode, sum_of(seat, enqueues));
+      bn.check(mode, sum_of(self, enqueues));
     });
     // Three on the CPU; on the device one forward, in fp64 two, and one backward.
     CHECK(m.calls == std::vector<int>(2, std::same_as<N, double> ? 6 : 5));
@@ -99,13 +99,13 @@ void check_statistics_of_all_values(std::size_t ranks, bool enqueues) {
   }
   for (channel_values& of : channels) of.finish();
   rank_sum m(ranks);
-  m.on_each_rank([&](rank_sum::participant& seat) {
-    const std::size_t r = seat.rank;
+  m.on_each_rank([&](rank_sum::participant& self) {
+    const std::size_t r = self.rank;
     batch_norm_on_device<N, epilogue::store, deferred> bn(deferred(r), {at, 0}, V, samples_of(r));
     bn.x = bn.activations(x[r]);
     bn.mean = {bn.device, bn.s, std::vector<float>(all_channels, 2.0F)};
     bn.variance = {bn.device, bn.s, std::vector<float>(all_channels, 3.0F)};
-    bn.forward(sum_of(seat, enqueues));
+    bn.forward(sum_of(self, enqueues));
     saved[r] = to_doubles(bn.saved.read());
     mean[r] = to_doubles(bn.mean.read());
     variance[r] = to_doubles(bn.variance.read());

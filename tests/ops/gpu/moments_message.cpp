@@ -117,9 +117,9 @@ TEST_CASE("moments_message: the variance of a constant channel is zero to roundi
 }
 
 TEST_CASE("moments_message: NaN and infinity of one rank are NaN of mean or variance, not zero") {
-  for (const double spoilt : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+  for (const double nonfinite : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     auto parts = values_of_ranks(3, 1, 1);
-    parts[2][5] = spoilt;
+    parts[2][5] = nonfinite;
     const auto [mean, variance] = by_message(parts);
     CHECK_FALSE(std::isfinite(mean));
     CHECK(std::isnan(variance));
