@@ -86,7 +86,7 @@ TEST_CASE("onnx_rescaling: what 64 bits do not hold is refused by the layer's na
   const std::int64_t large = std::int64_t{1} << 62;
   const auto refused = [](const onnx_rescaling& c) {
     onnx_graph graph;
-    CHECK_FALSE(c.units().has_value());
+    CHECK_FALSE(c.unsigned_bias().has_value());
     CHECK_THROWS_WITH_AS((void)add_rescaling(graph, "layer1.0.conv1", "y", "x", {&c, 1}, {}),
                          doctest::Contains("write_onnx: layer \"layer1.0.conv1\": ONNX's"), error);
   };
@@ -94,7 +94,8 @@ TEST_CASE("onnx_rescaling: what 64 bits do not hold is refused by the layer's na
   refused({0, large, 1, large, 0});        // a sum
   refused({-large, 0, 1, -large - 1, 0});  // its negative
   refused({-large, large, 1, 0, 0});       // with what makes it positive
-  CHECK(onnx_rescaling{-large, large - 1, 1, 0, 0}.units() == large);  // the last one that is held
-  CHECK(onnx_rescaling{5, 9, 3, 1, 2}.units() == 0);
-  CHECK(onnx_rescaling{-5, 9, 3, 0, 2}.units() == 4);
+  const onnx_rescaling last_one_held{-large, large - 1, 1, 0, 0};
+  CHECK(last_one_held.unsigned_bias() == large);
+  CHECK(onnx_rescaling{5, 9, 3, 1, 2}.unsigned_bias() == 0);
+  CHECK(onnx_rescaling{-5, 9, 3, 0, 2}.unsigned_bias() == 4);
 }

@@ -91,7 +91,7 @@ class onnx_integers {
 
   value add_layer(const integer_convolution& c, const integer_step& step, const std::string& name,
                   const value& x) {
-    const std::size_t filters = c.factors.size(), each = c.weights.size() / filters;
+    const std::size_t filters = c.factors.size(), filter_size = c.weights.size() / filters;
     std::vector<std::uint8_t> weights;
     for (const std::int8_t w : c.weights)
       weights.push_back(static_cast<std::uint8_t>(w + weight_zero));
@@ -105,7 +105,7 @@ class onnx_integers {
     std::vector<onnx_rescaling> rescalings;
     for (std::size_t k = 0; k < filters; ++k) {
       std::int64_t low = 0, high = 0;  // of the sums
-      for (std::size_t i = k * each; i < (k + 1) * each; ++i) {
+      for (std::size_t i = k * filter_size; i < (k + 1) * filter_size; ++i) {
         const int least = -c.zero_point * c.weights[i], most = (255 - c.zero_point) * c.weights[i];
         low += std::min(least, most);
         high += std::max(least, most);

@@ -45,7 +45,7 @@ struct onnx_rescaling {
   }
 
   /// The least o for which m x + a + o 2^s is 0 or more; empty where one of them overflows 63 bits.
-  [[nodiscard]] std::optional<std::int64_t> units() const {
+  [[nodiscard]] std::optional<std::int64_t> unsigned_bias() const {
     std::int64_t first = 0, last = 0, raised = 0, most = 0;
     if (__builtin_mul_overflow(multiplier, multiplier < 0 ? high : low, &first) ||
         __builtin_add_overflow(first, addend, &first) ||
@@ -71,7 +71,7 @@ inline std::string add_rescaling(onnx_graph& graph, const std::string& layer,
   std::vector<std::int64_t> multipliers, addends, offsets;
   std::vector<std::uint64_t> shifts;
   for (const onnx_rescaling& c : channels) {
-    const auto o = c.units();
+    const auto o = c.unsigned_bias();
     if (!o)
       throw error(concat("write_onnx: layer \"", layer,
                          "\": ONNX's integers of 64 bits do not hold its sums"));

@@ -66,7 +66,7 @@ class packed_convolution {
         weights_(kernel_.packed_size()),
         rescale_residual_(c.residual_factor.shift < 31 ? c.residual_factor : ops::fixed_point{}) {
     kernel_.pack(c.weights.data(), weights_.data());
-    const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
+    const std::size_t filters = c.bias.size(), filter_size = c.weights.size() / filters;
     initial_.resize((filters + V - 1) / V * V);
     const auto check = [&](std::int64_t bound, ops::fixed_point f, std::int64_t addend = 0) {
       // A factor of 2^30 is not rescaled here; others shift by at least one.
@@ -77,9 +77,9 @@ class packed_convolution {
     std::vector<std::int64_t> addends;
     for (std::size_t k = 0; k < filters; ++k) {
       std::int64_t sum = 0, bound = 0;
-      for (std::size_t i = 0; i < each; ++i) {
-        sum += c.weights[k * each + i];
-        bound += 255 * std::abs(c.weights[k * each + i]);
+      for (std::size_t i = 0; i < filter_size; ++i) {
+        sum += c.weights[k * filter_size + i];
+        bound += 255 * std::abs(c.weights[k * filter_size + i]);
       }
       addends.push_back(c.addend<std::int64_t>(k));
       check(bound, c.factors[k], std::abs(addends.back()));

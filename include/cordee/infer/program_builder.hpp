@@ -125,8 +125,8 @@ class program_builder {
   void add_layer(std::size_t i, const convolution_problem& p, integer_step& step) {
     const listed_layer& layer = list_[i];
     const auto filters = static_cast<std::size_t>(p.filters);
-    const std::size_t each = p.weights() / filters;
-    if (each > static_cast<std::size_t>(most_terms))
+    const std::size_t filter_size = p.weights() / filters;
+    if (filter_size > static_cast<std::size_t>(most_terms))
       trained_numbers::refuse(layer, "its sums overflow 32 bits");
     integer_convolution c;
     c.problem = p;
@@ -139,8 +139,8 @@ class program_builder {
     std::vector<folded_filter> fitted;
     double bound = 0;
     for (std::size_t k = 0; k < filters; ++k) {
-      fitted.push_back(
-          fold_filter(std::span(c.weights).subspan(k * each, each), x_step * scales[k], bias[k]));
+      fitted.push_back(fold_filter(std::span(c.weights).subspan(k * filter_size, filter_size),
+                                   x_step * scales[k], bias[k]));
       bound = std::max(bound, fitted.back().bound());
     }
     if (layer.input >= 0) {

@@ -35,10 +35,10 @@ struct alignas(16) filter_rescaling {
 inline std::vector<filter_rescaling> rescalings_of(const integer_convolution& c,
                                                    std::size_t padded) {
   std::vector<filter_rescaling> all(padded);
-  const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
+  const std::size_t filters = c.bias.size(), filter_size = c.weights.size() / filters;
   for (std::size_t k = 0; k < filters; ++k) {
     std::int32_t sum = 0;
-    for (std::size_t i = 0; i < each; ++i) sum += c.weights[k * each + i];
+    for (std::size_t i = 0; i < filter_size; ++i) sum += c.weights[k * filter_size + i];
     const int shift = 31 - c.factors[k].shift;
     const std::int64_t half = shift == 0 ? 0 : std::int64_t{1} << (shift - 1);
     all[k] = {c.addend<std::int64_t>(k) + half, c.factors[k].multiplier, -c.zero_point * sum,

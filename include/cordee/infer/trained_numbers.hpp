@@ -44,11 +44,12 @@ class trained_numbers {
   std::vector<double> quantize(const listed_layer& layer, std::vector<Q>& q, std::size_t filters,
                                int bits) const {
     q.resize(layer.weights->size);
-    const std::size_t each = q.size() / filters;
+    const std::size_t filter_size = q.size() / filters;
     std::vector<double> scales;
     for (std::size_t k = 0; k < filters; ++k) {
       const float scale = ops::quantize_channel(
-          each, plane_.data() + layer.weights->offset + k * each, q.data() + k * each, bits);
+          filter_size, plane_.data() + layer.weights->offset + k * filter_size,
+          q.data() + k * filter_size, bits);
       if (!std::isfinite(scale)) refuse(layer, "its weights are not finite");
       scales.push_back(static_cast<double>(scale));
     }

@@ -57,10 +57,10 @@ struct persistent_kernel {
     output_tile at = place_of(index);
     loader stages(g, tile.in, tile.w, tile.prologue, tile.step, at.index * Tile::rows,
                   at.first_filter, warp(b.thread()), b.thread());
-    warp::fetch_first_stages(b, steps, stages, memory);
+    warp::prefetch_stages(b, steps, stages, memory);
     for (;;) {
       warp products(b.thread());
-      products.run_fetched_k_loop(b, steps, stages, memory);
+      products.run_main_loop(b, steps, stages, memory);
       const output_tile done = at;
       index += static_cast<int>(b.blocks());
       const bool ends = index >= tiles;
@@ -68,7 +68,7 @@ struct persistent_kernel {
         at = place_of(index);
         stages.begin_in_order(g, tile.in, tile.w, at.index * Tile::rows, at.first_filter,
                               b.thread());
-        warp::fetch_first_stages(b, steps, stages, memory);
+        warp::prefetch_stages(b, steps, stages, memory);
       }
       // The K loop of the next tile has a barrier before it fetches to the fourth stage.
       store(b, products, memory + warp::prefetched * loader::stage_bytes, done);

@@ -117,21 +117,22 @@ struct warp_tile {
   /// `load_a` and `load_b` read fragment i of this warp for mma step k. Collective.
   template <class Block, class Loader>
   CORDEE_DEVICE void run_k_loop(Block& b, int steps, Loader& loader, std::byte* memory) {
-    fetch_first_stages(b, steps, loader, memory);
-    run_fetched_k_loop(b, steps, loader, memory);
+    prefetch_stages(b, steps, loader, memory);
+    run_main_loop(b, steps, loader, memory);
   }
   /// Starts the copies of all stages but the last one.
   template <class Block, class Loader>
-  CORDEE_DEVICE static void fetch_first_stages(Block& b, int steps, Loader& loader,
-                                               std::byte* memory) {
+  CORDEE_DEVICE static void prefetch_stages(Block& b, int steps, Loader& loader,
+                                            std::byte* memory) {
     for (int step = 0; step < prefetched; ++step) {
       if (step < steps) loader.fetch(b, memory + step * Loader::stage_bytes);
       b.commit_group();
     }
   }
-  /// The K loop behind these. At its end no thread reads a stage, and no copy is pending.
+  /// The K loop behind prefetch_stages(). At its end no thread reads a stage, and no copy is
+  /// pending.
   template <class Block, class Loader>
-  CORDEE_DEVICE void run_fetched_k_loop(Block& b, int steps, Loader& loader, std::byte* memory) {
+  CORDEE_DEVICE void run_main_loop(Block& b, int steps, Loader& loader, std::byte* memory) {
     constexpr int last = prefetched * Loader::stage_bytes;
     int current = 0, previous = last;  // offsets of stages
     for (int step = 0; step < steps; ++step) {
