@@ -14,12 +14,13 @@ import tempfile
 try:
     import numpy
     import onnx
-    import onnxruntime
+    import onnxruntime  # noqa: F401, of runtime_session
 except ImportError as e:
     print(f"skipped: {e}: pip install onnx onnxruntime numpy")
     sys.exit(0)
 
 from integer_form import check_integers
+from runtime_session import session_of
 
 BAR = 1e-4  # of the largest difference between logits, which are of size 1
 # Steps by which a logit may differ, on these few images: 0.34 and 0.41 were seen. Of many images
@@ -56,19 +57,10 @@ def integer_operators(path):
     """The convolutions and products in integers that onnxruntime makes of QuantizeLinear and
     DequantizeLinear on this processor. With AVX2 alone it clips their sums to 16 bits. With a batch
     norm in float behind each convolution there are none: all products are in float."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # the file below is for this processor: no warning
-    options.optimized_model_filepath = path + ".optimized"
-    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session_of(path, path + ".optimized")
     operators = {n.op_type for n in onnx.load(path + ".optimized").graph.node}
     return sorted(operators & {"QLinearConv", "ConvInteger", "QGemm", "MatMulInteger",
                                "DynamicQuantizeMatMul", "QLinearMatMul", "MatMulIntegerToFloat"})
-
-
-def session_of(path):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = min(4, os.cpu_count() or 1)
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def check(name, program, folder):

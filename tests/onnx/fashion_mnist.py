@@ -30,7 +30,8 @@ import subprocess
 import sys
 import tempfile
 
-from check import check_integers, integer_operators, last_step, numpy, onnx, session_of
+from check import check_integers, integer_operators, last_step, numpy, onnx
+from runtime_session import session_of
 
 # Steps, steps, images. Networks of eight epochs had the same top 1 on 10,000 images simulated (with
 # 2 bits 9,999) and on 9,991 or more on integers. Where 2,000 images were seen once, half of the

@@ -8,7 +8,8 @@ import time
 
 import numpy
 import onnx
-import onnxruntime
+
+from runtime_session import session_of
 
 INTEGERS = {getattr(onnx.TensorProto, name)
             for name in ("UINT8", "INT16", "INT32", "INT64", "UINT64")}
@@ -23,16 +24,6 @@ def others(path):
     types |= {t.name: t.data_type for t in graph.initializer}
     names = set(types) | {name for node in graph.node for name in [*node.input, *node.output]}
     return sorted(name for name in names - {""} if types.get(name) not in INTEGERS)
-
-
-def session_of(path, optimized):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = min(4, os.cpu_count() or 1)
-    options.log_severity_level = 3  # the file is for this processor: no warning
-    # Other tests run beside this one.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.optimized_model_filepath = optimized
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def check_integers(folder, pixels):
