@@ -195,31 +195,21 @@ struct correlation_kernel {
     loader stages(g, in, w, prologue, step, first_pixel, first_filter, warp, b.thread());
     warp.run_k_loop(b, k_steps(), stages, memory);
 
-    // Through shared memory, so that adjacent threads store adjacent numbers. The 16 lanes that put
-    // down 8 bytes together use each bank once; 32 lanes of 4 bytes would use half of them twice.
     accumulator* const sums = reinterpret_cast<accumulator*>(memory);  // (rows, layout::pitch)
-    accumulator* const first = sums + layout::offset(warp.first_row(), warp.first_column());
-    warp.for_each_pair([&](int down, int across, const accumulator(&pair)[2]) {
-      store_unit(pair, first + layout::distance(down, across));
-    });
+    put_sums(warp, sums, 0);
     b.sync();
     const int column = layout::column_of(b.thread()), filter = first_filter + column;
     const int rows = std::min(static_cast<int>(g.pixels()) - first_pixel, int{Tile::rows});
     const int last = filter < g.filters ? rows : 0;
-    const auto vector_at = [&](int row, const auto& f) {
-      accumulator vector[Epilogue::width];
-      layout::load(sums, row, column, vector);
-      f(offset_of(first_pixel + row) + static_cast<std::size_t>(filter), vector);
-    };
+    const output_column at{sums, first_pixel, column, filter};
     const auto for_each_vector = [&](const auto& f) {
-      for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass)
-        vector_at(row, f);
+      this->for_each_vector(at, layout::row_of(b.thread()), last, f);
     };
     if constexpr (requires { typename Epilogue::thread_state; })
       if (epilogue.has_moments()) {
         typename Epilogue::thread_state state;
         if (last > 0)
-          vector_at(0, [&](std::size_t offset, const auto& vector) {
+          with_vector(at, 0, [&](std::size_t offset, const auto& vector) {
             epilogue.begin(offset, filter, vector, state);
           });
         for_each_vector([&](std::size_t offset, const auto& vector) {
@@ -238,6 +228,37 @@ struct correlation_kernel {
       for_each_vector(
           [&](std::size_t offset, const auto& vector) { epilogue.store(offset, filter, vector); });
     }
+  }
+
+  /// Where a thread's numbers of an output tile are, those of a row side by side.
+  struct output_column {
+    const accumulator* sums;  // (rows, layout::pitch), of all threads
+    int first_pixel;          // of row 0
+    int column, filter;       // the first number's in the tile, and in the output
+  };
+  /// Puts a warp's sums into shared memory, whose row 0 is `first_row` of the tile, so that
+  /// adjacent threads store adjacent numbers. The 16 lanes that put down 8 bytes together use each
+  /// bank once; 32 lanes of 4 bytes would use half of them twice.
+  CORDEE_DEVICE static void put_sums(const warp_tile<Tile, mma>& warp, accumulator* sums,
+                                     int first_row) {
+    accumulator* const first =
+        sums + layout::offset(warp.first_row() - first_row, warp.first_column());
+    warp.for_each_pair([&](int down, int across, const accumulator(&pair)[2]) {
+      store_unit(pair, first + layout::distance(down, across));
+    });
+  }
+  /// f(offset in the output, vector) of one row.
+  template <class F>
+  CORDEE_DEVICE void with_vector(const output_column& at, int row, const F& f) const {
+    accumulator vector[Epilogue::width];
+    layout::load(at.sums, row, at.column, vector);
+    f(offset_of(at.first_pixel + row) + static_cast<std::size_t>(at.filter), vector);
+  }
+  /// The same of every row that the thread stores, from its first one on.
+  template <class F>
+  CORDEE_DEVICE void for_each_vector(const output_column& at, int first, int end,
+                                     const F& f) const {
+    for (int row = first; row < end; row += layout::rows_per_pass) with_vector(at, row, f);
   }
 
   /// ptxas divides integers by a float's reciprocal, so a kernel of integers alone multiplies. (The

@@ -90,23 +90,14 @@ struct persistent_kernel {
     const int rows = filter < tile.g.filters ? at.rows : 0;
     for (int from = 0; from < Tile::rows; from += rows_at_a_time) {
       if (from != 0) b.sync();  // the sums before these are read
-      if (products.row / rows_at_a_time * rows_at_a_time == from) {
-        accumulator* const first =
-            sums + layout::offset(products.first_row() - from, products.first_column());
-        products.for_each_pair([&](int down, int across, const accumulator(&pair)[2]) {
-          store_unit(pair, first + layout::distance(down, across));
-        });
-      }
+      if (products.row / rows_at_a_time * rows_at_a_time == from)
+        part::put_sums(products, sums, from);
       b.sync();
-      const int end = std::min(rows - from, int{rows_at_a_time});
-      for (int row = layout::row_of(b.thread()); row < end; row += layout::rows_per_pass) {
-        accumulator vector[Epilogue::width];
-        layout::load(sums, row, column, vector);
-        tile.epilogue.store(static_cast<std::size_t>(at.index * Tile::rows + from + row) *
-                                    static_cast<std::size_t>(tile.g.filters) +
-                                static_cast<std::size_t>(filter),
-                            filter, vector);
-      }
+      tile.for_each_vector({sums, at.index * Tile::rows + from, column, filter},
+                           layout::row_of(b.thread()), std::min(rows - from, int{rows_at_a_time}),
+                           [&](std::size_t offset, const auto& vector) {
+                             tile.epilogue.store(offset, filter, vector);
+                           });
     }
   }
 };
