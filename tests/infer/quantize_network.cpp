@@ -19,7 +19,7 @@
 #include <cordee/precision/fp32.hpp>
 #include <cordee/train/trainer.hpp>
 
-#include "tests/infer/saved_network.hpp"
+#include "tests/infer/quantized_by_hand.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/small_network.hpp"
 
@@ -28,42 +28,25 @@ using namespace support;
 
 namespace {
 
-using net32 = resnet<8, fp32, cpu, small>;
-using net8 = resnet<8, int8, cpu, small>;
+/// A network of one rank after some epochs.
+struct trained_network {
+  explicit trained_network(int epochs, double momentum = 0)
+      : run{net, sgd{.momentum = momentum}, steady, solo{}} {
+    auto feed = feed_of(self_comm{});
+    run.fit(feed, epochs);
+  }
+  /// The integer network by the first batches of a feed, and the report.
+  auto quantized(const quantize_network_options& o, int batches = 3) {
+    auto feed = feed_of(self_comm{});
+    return quantize_network(run, feed, batches, o, data);
+  }
+  quantization_report report(const quantize_network_options& o, int batches = 3) {
+    return quantized(o, batches).second;
+  }
 
-/// The logits of what quantize_network promises, by the functions that it consists of; o.range is
-/// given as calibrate takes it.
-template <class Run, class... Range>
-std::vector<std::int32_t> logits_by_hand(Run& run, const quantize_network_options& o,
-                                         const Range&... range) {
-  const auto& comm = run.comm();
-  net8 quantized;
-  quantized.quantization.percentile = o.percentile;
-  trainer other{quantized, sgd{}, steady, ring{comm}};
-  run.with_mean_model([&] {
-    for (const segment& to : net8::segments())
-      for (const segment& from : net32::segments())
-        if (from.name == to.name)
-          std::copy_n(run.weights().data + from.offset, from.size,
-                      other.weights().data + to.offset);
-    return 0;
-  });
-  if (o.equalize_layers) equalize_layers(quantized, other.weights());
-  other.adopt_weights();
-  auto feed = feed_of(comm);
-  const std::vector<calibrated_layer> layers = calibrate(other, feed, 3, range...);
-  if (o.correct_bias) correct_bias(other, layers);
-  auto net = integer_network::from<net8>(other.weights(), feed.normalization(), cpu(),
-                                         {.fold_batch_norm = o.fold_batch_norm});
-  return logits_of(net);
-}
-
-template <class Run>
-std::vector<std::int32_t> quantized_logits(Run& run, const quantize_network_options& o) {
-  auto feed = feed_of(run.comm());
-  integer_network net = quantize_network(run, feed, 3, o);
-  return logits_of(net);
-}
+  small_fp32 net;
+  decltype(trainer{std::declval<small_fp32&>(), sgd{}, steady, solo{}}) run;
+};
 
 /// The range of one layer is a hundredth of its extremes.
 struct one_narrow_range {
@@ -90,7 +73,7 @@ TEST_CASE("quantize_network is calibration of the network in int8, for any numbe
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     const auto results = on_ranks(ranks, [](threads comm) {
-      net32 net;
+      small_fp32 net;
       trainer run{net, sgd{}, steady, ring{comm}};
       auto feed = feed_of(comm);
       run.fit(feed, 2);
@@ -110,10 +93,7 @@ TEST_CASE("quantize_network is calibration of the network in int8, for any numbe
 }
 
 TEST_CASE("quantize_network: each option, and each set of them, is the function of its name") {
-  net32 net;
-  trainer run{net, sgd{}, steady, ring{self_comm{}}};
-  auto feed = feed_of(self_comm{});
-  run.fit(feed, 2);
+  trained_network trained(2);
   std::vector<std::vector<std::int32_t>> all;
   const auto compare = [&](quantize_network_options o, const auto&... range) {
     // All sets of the options on extremes; on the other ranges none of them and all.
@@ -124,8 +104,8 @@ TEST_CASE("quantize_network: each option, and each set of them, is the function 
       o.equalize_layers = (bits & 1) != 0;
       o.correct_bias = (bits & 2) != 0;
       o.fold_batch_norm = (bits & 4) == 0;
-      all.push_back(quantized_logits(run, o));
-      CHECK(all.back() == logits_by_hand(run, o, range...));
+      all.push_back(quantized_logits(trained.run, o));
+      CHECK(all.back() == logits_by_hand(trained.run, o, range...));
     }
   };
   compare({});
@@ -137,16 +117,11 @@ TEST_CASE("quantize_network: each option, and each set of them, is the function 
 }
 
 TEST_CASE("quantize_network: the percentile 100 is minimum and maximum, to the bit") {
-  net32 net;
-  trainer run{net, sgd{}, steady, solo{}};
-  auto feed = feed_of(self_comm{});
-  run.fit(feed, 2);
-  const auto report_of = [&](const quantize_network_options& o) {
-    auto images = feed_of(self_comm{});
-    return quantize_network(run, images, 3, o, data).second;
-  };
-  const auto extremes = report_of({}), histogram = report_of({.range = all_of_histogram{}}),
-             percentile = report_of({.percentile = 100}), clipped = report_of({.percentile = 99});
+  trained_network trained(2);
+  const auto extremes = trained.report({}),
+             histogram = trained.report({.range = all_of_histogram{}}),
+             percentile = trained.report({.percentile = 100}),
+             clipped = trained.report({.percentile = 99});
   for (std::size_t k = 0; k < extremes.layers.size(); ++k) {
     const auto& wanted = extremes.layers[k];
     CHECK(wanted.saturation == 0);
@@ -161,13 +136,10 @@ TEST_CASE("quantize_network: the percentile 100 is minimum and maximum, to the b
 }
 
 TEST_CASE("quantize_network: equalized, networks of the same fp32 function have the same bytes") {
-  net32 net;
-  trainer run{net, sgd{}, steady, solo{}};
-  auto feed = feed_of(self_comm{});
-  run.fit(feed, 2);
+  trained_network trained(2);
+  auto& run = trained.run;
   const auto quantized = [&](bool equalize) {
-    auto images = feed_of(self_comm{});
-    auto [integers, report] = quantize_network(run, images, 3, {.equalize_layers = equalize}, data);
+    auto [integers, report] = trained.quantized({.equalize_layers = equalize});
     return std::pair(logits_of(integers), std::move(report));
   };
   const auto plain = quantized(false), equalized = quantized(true);
@@ -241,19 +213,13 @@ TEST_CASE("quantize_network: bias correction takes the mean error out of every c
 }
 
 TEST_CASE("quantize_network: the report names the layer whose range was damaged") {
-  net32 net;
-  trainer run{net, sgd{.momentum = 0.9}, steady, solo{}};
-  auto feed = feed_of(self_comm{});
-  run.fit(feed, 10);
-  const metrics wanted = run.evaluate(data, feed.normalization());
+  trained_network trained(10, 0.9);
+  const metrics wanted = trained.run.evaluate(data, feed_of(self_comm{}).normalization());
   for (const std::size_t damaged : {0u, 3u, 6u}) {
     CAPTURE(damaged);
     const auto report_of = [&](bool correct) {
-      auto images = feed_of(self_comm{});
-      return quantize_network(
-                 run, images, 4,
-                 {.range = one_narrow_range{.narrow = damaged}, .correct_bias = correct}, data)
-          .second;
+      return trained.report({.range = one_narrow_range{.narrow = damaged}, .correct_bias = correct},
+                            4);
     };
     const quantization_report report = report_of(false);
     REQUIRE(report.layers.size() == 7);
@@ -277,7 +243,7 @@ TEST_CASE("quantize_network: the report names the layer whose range was damaged"
 }
 
 TEST_CASE("quantize_network: options without meaning are refused") {
-  net32 net;
+  small_fp32 net;
   trainer run{net, sgd{}, steady, solo{}};
   auto feed = feed_of(self_comm{});
   for (const double percentile : {50.0, 100.5, -1.0, std::nan("")})
@@ -289,10 +255,9 @@ TEST_CASE("quantize_network: options without meaning are refused") {
 }
 
 TEST_CASE("quantize_network: weights that are not finite are refused, all-zero filters are not") {
-  net32 net;
-  trainer run{net, sgd{}, steady, solo{}};
+  trained_network trained(1);
+  auto& run = trained.run;
   auto feed = feed_of(self_comm{});
-  run.fit(feed, 1);
   for (std::size_t i = 0; i < 9 * 16; ++i) run.weights("layer1.0.conv1.weight")[i] = 0;
   run.adopt_weights();
   auto integers = quantize_network(run, feed, 2);
