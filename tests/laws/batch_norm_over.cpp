@@ -22,6 +22,7 @@
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
@@ -111,6 +112,23 @@ void check_equal(const path& x, const path& y) {
   CHECK(largest < 1e-9);
 }
 
+/// Each rank's running statistics after three updates of two samples.
+template <class P>
+auto statistics_of_two_samples(int ranks, int over) {
+  static const synthetic data{.extent = image, .classes = 10, .samples = 96, .seed = 3};
+  return on_ranks(ranks, [&](threads comm) {
+    resnet<8, P, cpu, resnet_options{.image = image, .zero_gamma = false}> model;
+    loader feed{data, comm, {.global_batch = 2, .seed = 5}};
+    trainer run{model,
+                momentum_sgd,
+                constant{.learning_rate = 0.05},
+                ring{comm},
+                {.batch_norm_over = over}};
+    for (int k = 0; k < 3; ++k) run.step(feed.next(), 0);
+    return std::vector<double>(run.statistics().begin(), run.statistics().end());
+  });
+}
+
 }  // namespace
 
 TEST_CASE("batch_norm_over: the golden vector of two ranks, in each group of two, to 1e-10") {
@@ -161,6 +179,32 @@ TEST_CASE("batch_norm_over: groups of ranks are ghost batches of one rank, the l
   check_equal(train<0>(4, 2, over_ring, momentum_sgd), train<12>(1, 1, over_ring, momentum_sgd));
   check_equal(train<0>(4, 3, over_ring, momentum_sgd), train<18>(1, 1, over_ring, momentum_sgd));
   check_equal(train<0>(3, 2, over_ring, momentum_sgd), train<16>(1, 1, over_ring, momentum_sgd));
+}
+
+TEST_CASE("batch_norm_over: ranks without samples have the running statistics of the others") {
+  const auto alone = statistics_of_two_samples<fp64>(1, 1)[0];
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    const auto exact = statistics_of_two_samples<fp64>(ranks, 0),
+               rounded = statistics_of_two_samples<fp32>(ranks, 0);
+    for (std::size_t r = 0; r < exact.size(); ++r) {
+      CAPTURE(r);
+      CHECK(exact[r] == exact[0]);
+      CHECK(rounded[r] == rounded[0]);
+    }
+    REQUIRE(exact[0].size() == alone.size());
+    for (std::size_t k = 0; k < alone.size(); ++k) CHECK(close(exact[0][k], alone[k], 1e-9));
+  }
+}
+
+TEST_CASE("batch_norm_over: a group of ranks that has no sample keeps its running statistics") {
+  const auto of = statistics_of_two_samples<fp32>(5, 2);  // ranks 2 and 4 have one each
+  for (const std::size_t r : {0U, 1U})
+    for (const double one : of[r]) CHECK((one == 0 || one == 1));
+  CHECK(of[1] == of[0]);
+  CHECK(of[2] == of[3]);
+  CHECK_FALSE(of[2] == of[0]);
+  CHECK_FALSE(of[4] == of[2]);
 }
 
 TEST_CASE("batch_norm_over: gossip on the complete graph is one rank with the whole batch") {

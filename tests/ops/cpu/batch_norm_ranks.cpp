@@ -11,6 +11,7 @@
 #include <cordee/ops/cpu/batch_norm.hpp>
 
 #include "tests/support/batch_norm_fixture.hpp"
+#include "tests/support/empty_ranks.hpp"
 #include "tests/support/rank_sum.hpp"
 #include "tests/support/relative.hpp"
 
@@ -45,6 +46,28 @@ void check_close(const std::vector<double>& a, const std::vector<double>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= eleven_digits);
 }
 
+template <class Real, int V>
+void check_empty_ranks_in(const extent& at, bool moving_average) {
+  const auto channels = static_cast<std::size_t>(at.channels);
+  const auto doubles = [](const std::vector<Real>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  check_empty_ranks(
+      {std::vector(channels, 2.0), std::vector(channels, 3.0)},
+      [&](std::size_t seed, int samples, rank_sum::participant& seat) {
+        batch_norm_fixture<Real, V, epilogue::store> bn({at, 0, moving_average}, samples, seed + 1);
+        bn.mean.assign(channels, 2);
+        bn.variance.assign(channels, 3);
+        bn.dgamma.assign(channels, 5);
+        bn.allreduce = {rank_sum::sum, &seat};
+        bn.forward();
+        std::vector<Real> dy(bn.x.size(), Real{1});
+        bn.backward(dy);
+        if (samples == 0) CHECK(bn.dgamma == std::vector<Real>(channels, 0));
+        return running_statistics{doubles(bn.mean), doubles(bn.variance)};
+      });
+}
+
 }  // namespace
 
 TEST_CASE("batch_norm: golden values of two ranks that share statistics") {
@@ -75,7 +98,7 @@ TEST_CASE("batch_norm: golden statistics of ranks that do not share") {
   CHECK(second.variance[0] == relative(0.9 + 0.1 * 62 / 9 * 1.5, some_roundings));
 }
 
-TEST_CASE("batch_norm: a rank without samples takes part in every allreduce and changes nothing") {
+TEST_CASE("batch_norm: a rank without samples takes part in every allreduce and adds nothing") {
   one_channel serial = golden({1, 2, 4}), shared = golden({1, 2, 4}), empty = golden({});
   std::vector<double> dy{.1, -.2, .3};
   serial.forward();
@@ -86,10 +109,18 @@ TEST_CASE("batch_norm: a rank without samples takes part in every allreduce and 
   CHECK(m.calls[0] == m.calls[1]);
   check_close(serial.y, shared.y);
   check_close(dx, both[0]);
-  CHECK(empty.mean[0] == 0);
-  CHECK(empty.variance[0] == 1);
+  CHECK(empty.mean == shared.mean);
+  CHECK(empty.variance == shared.variance);
   CHECK(empty.dgamma[0] == 0);  // overwritten by an empty sum
   CHECK(empty.dbeta[0] == 0);
+}
+
+TEST_CASE("batch_norm: running statistics move alike on ranks with and without samples") {
+  for (const bool moving_average : {true, false}) {
+    check_empty_ranks_in<double, 1>({3, 2, 2}, moving_average);
+    check_empty_ranks_in<float, 8>({10, 3, 5}, moving_average);
+    check_empty_ranks_in<float, 8>({9, 1, 1}, moving_average);
+  }
 }
 
 TEST_CASE("batch_norm: shared statistics with ghost batches throw") {

@@ -92,16 +92,16 @@ void normalize_sample_block(const batch_norm_problem& p, std::size_t ghost_batch
 }
 
 /// From the samples' moments: the coefficients of normalize_sample_block, and the step of the
-/// running statistics. Returns the number of values per channel of the last ghost batch.
+/// running statistics, which a rank without samples takes with the ranks that share its statistics.
+/// Returns the number of values per channel of the last ghost batch.
 template <class N, class Real>
 double update_statistics(const batch_norm_problem& p, int samples, std::size_t lanes,
                          const lane_range& range, const batch_norm_tensors<N, Real>& t,
                          const batch_norm_sums& sums, Real* running_mean, Real* running_variance,
                          const statistics_allreduce& allreduce) {
   const std::size_t size = p.ghost_batch_size(samples), total = static_cast<std::size_t>(samples);
-  if (samples == 0) return merge_moments(p, range, 0, 0, sums, allreduce);  // a collective call
-
-  const std::size_t batches = p.ghost_batches(samples);
+  // At least one, as allreduce is collective.
+  const std::size_t batches = std::max(p.ghost_batches(samples), std::size_t{1});
   const double momentum = p.moving_average ? p.momentum : 1;
   const double take = momentum / static_cast<double>(batches);
   double count = 0;
@@ -109,6 +109,7 @@ double update_statistics(const batch_norm_problem& p, int samples, std::size_t l
     const batch_norm_coefficients<Real> row(t.saved, lanes, g);
     const std::size_t last = std::min((g + 1) * size, total);
     count = merge_moments(p, range, g * size, last, sums, allreduce);
+    if (count == 0) return 0;  // on no rank is a sample
     const double unbias = p.moving_average && count > 1 ? count / (count - 1) : 1;
     const double keep = g == 0 ? 1 - momentum : 1;
     const double *mean = sums.message + 1, *variance = mean + sums.pitch;

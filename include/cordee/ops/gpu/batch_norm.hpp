@@ -41,7 +41,7 @@ double take_statistics(const batch_norm_problem& at, int V, int samples,
   const batch_statistics<Real> to{static_cast<std::size_t>(at.in.channels), t.gamma, t.saved,
                                   running_mean, running_variance};
   if (samples == 0) {  // other ranks wait for this rank's part
-    share_no_moments<Real>(to.channels, combine, s);
+    share_no_moments(to, at.padded_channels(V), combine, s);
     return 0;
   }
   expect_vec_aligned<size>(t.x);

@@ -35,7 +35,7 @@ void sum_over_ranks(double* numbers, std::size_t size, const statistics_allreduc
   s.copy(numbers, host.data(), size * sizeof(double));
 }
 
-/// What a rank without samples adds to a message.
+/// The numbers of a rank without samples: its part of a message, its statistics.
 struct no_sums_op {
   double* message;
 
@@ -65,7 +65,7 @@ struct own_deviation_op {
 };
 
 /// Lane c's coefficients, of padding from its own statistics, and the running statistics, which
-/// move towards m and the unbiased variance v N / (N - 1).
+/// move towards m and the unbiased variance v N / (N - 1) where any rank has samples.
 template <class Real>
 struct shared_moments_op {
   static constexpr std::size_t numbers_per_thread = 1;
@@ -91,7 +91,7 @@ struct shared_moments_op {
     row.scale[c] = static_cast<Real>(static_cast<double>(gamma[c]) * inverse);
     const double count = message.count();
     if (count > 1) variance *= count / (count - 1);
-    if (!is_padding) running.move(c, mean, variance, 1);
+    if (!is_padding && count > 0) running.move(c, mean, variance, 1);
   }
 };
 
@@ -113,11 +113,17 @@ void share_moments(const batch_statistics<Real>& to, std::size_t lanes, double c
                               to.saved,
                               {1, lanes, mean, variance, to.running_mean, to.running_variance}});
 }
-/// The part of a rank without samples in the same sums.
+/// The same of a rank without samples: it takes part in the sums, and its running statistics move
+/// as on the ranks that have some, bit by bit.
 template <class Real, GpuStream S>
-void share_no_moments(std::size_t channels, const statistics_allreduce& combine, S s) {
-  share_no_sums(moments_message<Real>{channels, nullptr}.size(), combine, s);
-  if constexpr (!moments_message<Real>::has_squares) share_no_sums(channels, combine, s);
+void share_no_moments(const batch_statistics<Real>& to, std::size_t lanes,
+                      const statistics_allreduce& combine, S s) {
+  const moments_message<Real> layout{to.channels, nullptr};
+  const std::size_t size = layout.size() + 2 * lanes;
+  const device::stream_buffer<double, S> zeros(s, size);
+  for_each(s, size, no_sums_op{zeros.data()});
+  double* const mean = zeros.data() + layout.size();
+  share_moments(to, lanes, 0, {to.channels, zeros.data()}, mean, mean + lanes, combine, s);
 }
 
 /// Lane c's coefficients of dx, from the sums over all ranks; of padding from its own.

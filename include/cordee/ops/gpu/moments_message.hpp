@@ -20,8 +20,9 @@
 // rounding to fp32 in the sums of a chunk's squares, w of v, is more where k^2 < 2^29 / (3R + 7).
 //
 // An fp64 network's inputs are as exact as these sums: there the deviations about m are a second
-// sum over ranks. The origin is 0, on all ranks: their running means are no better one, since a
-// rank without samples does not move its own.
+// sum over ranks. The origin is 0. Running means, of ranks without samples too, are the same on all
+// ranks of a group only where they began so and no rank skips a step by itself, which optimizers do
+// that do not need an exact mean: a sum must not rely on them.
 #pragma once
 
 #include <concepts>
