@@ -193,6 +193,21 @@ TEST_CASE("nccl: a run that fails deregisters and frees its memory") {
   }
 }
 
+TEST_CASE(
+    "nccl: of a run that has failed on another context, memory is not deregistered by a call") {
+  reset();
+  const int calls = nccl_double::deregistered;
+  const std::string message = launch_error(2, [](nccl comm) {
+    const auto memory = comm.allocate_registered(nccl_double_gpu{}, sizeof(float));
+    if (comm.rank() == 1) throw error("a fault");
+    float x = 1;  // a peer that has failed may answer no call
+    comm.duplicate(agreement_context).mean(span_on<float, cpu>{&x, 1}, cpu::stream{});
+  });
+  CHECK(contains(message, "rank 1: a fault"));
+  CHECK(nccl_double::deregistered == calls + 1);  // by rank 1, which knew of no failure
+  CHECK(counts() == whole_life(2));
+}
+
 TEST_CASE("nccl: an error of the allocation ends the run on every rank") {
   reset();
   const std::string message = launch_error(2, [&](nccl comm) {

@@ -138,9 +138,11 @@ class nccl_context {
     if (enqueued_ || comm_.has_captured()) comm_.abort();
   }
 
-  /// For its memory; makes its GPU the calling thread's current one.
+  /// For its memory; makes its GPU the calling thread's current one. Of a run that has failed it is
+  /// aborted: ncclCommDeregister would wait for each peer that has mapped the memory.
   [[nodiscard]] nccl_communicator& communicator() noexcept {
     (void)cudaSetDevice(device_);
+    if (control_.first_failure.happened()) comm_.abort();
     return comm_;
   }
 
