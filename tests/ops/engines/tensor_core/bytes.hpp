@@ -14,10 +14,11 @@
 
 namespace support {
 
-/// Windows, strides, paddings and tails, in all three tiles.
+/// Windows, strides, paddings and tails, in all three tiles; of one tap also with padding.
 inline constexpr convolution_problem byte_shapes[] = {
     {{3, 9, 8}, 16, 3, 1, 1}, {{17, 5, 4}, 40, 3, 2, 1}, {{16, 4, 5}, 3, 1, 2, 0},
     {{3, 9, 8}, 4, 7, 2, 3},  {{2, 4, 3}, 2, 2, 1, 2},   {{40, 2, 3}, 72, 1, 1, 0},
+    {{5, 4, 3}, 6, 1, 1, 1},  {{40, 3, 4}, 33, 1, 2, 1},
 };
 inline constexpr convolution_problem byte_gradient_shapes[] = {
     {{3, 5, 4}, 17, 3, 1, 1}, {{20, 5, 4}, 9, 3, 2, 1}, {{9, 4, 5}, 3, 1, 2, 0}};

@@ -16,22 +16,27 @@ namespace {
 /// One product of a convolution: the indices of the input pixel, the output pixel and the tap.
 using product = std::array<int, 3>;
 
-/// Inserts the products of the GEMM, of one channel each way.
+/// Inserts the products of the GEMM, of one channel each way; the others are of padding.
 void collect_products(const detail::ops::implicit_gemm& g, bool forward,
                       std::multiset<product>& products) {
+  bool reads_padding = false;
   for (int pixel = 0; g.depth() != 0 && pixel < static_cast<int>(g.pixels()); ++pixel) {
     const int written = static_cast<int>(g.output_offset(pixel)) / g.filters;
     const auto origin = g.origin_of(pixel);
     for (int k = 0; k < g.down.taps * g.across.taps; ++k) {
       const int u = k / g.across.taps, v = k % g.across.taps;
       const int h = origin.top + u * g.down.direction, l = origin.left + v * g.across.direction;
-      if (h < 0 || h >= g.down.in || l < 0 || l >= g.across.in) continue;
+      if (h < 0 || h >= g.down.in || l < 0 || l >= g.across.in) {
+        reads_padding = true;
+        continue;
+      }
       const int tap = (g.down.first_tap + u * g.down.tap_step) * g.window + g.across.first_tap +
                       v * g.across.tap_step;
       const int read = (origin.sample * g.down.in + h) * g.across.in + l;
       products.insert(forward ? product{read, written, tap} : product{written, read, tap});
     }
   }
+  if (g.depth() != 0 && g.pixels() != 0) CHECK(g.reads_padding() == reads_padding);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct gradient_operands_op {
 
 /// Prologue: the padding around an image is this byte.
 struct byte_padding_prologue {
-  static constexpr bool has_transform = false;
+  static constexpr bool has_transform = false, pads_with_zeros = false;
   int byte;
 
   template <class Block>
@@ -59,7 +59,7 @@ struct byte_padding_prologue {
 };
 /// Prologue: the padding is the zero point of a quantizer in the GPU's memory.
 struct zero_point_prologue {
-  static constexpr bool has_transform = false;
+  static constexpr bool has_transform = false, pads_with_zeros = false;
   const affine_quantizer<float>* scaling;
 
   template <class Block>

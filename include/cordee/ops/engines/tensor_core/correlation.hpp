@@ -40,10 +40,12 @@ class correlation_loader {
 
   template <class Mma>
   CORDEE_DEVICE correlation_loader(const implicit_gemm& g, const N* in, const weight* w,
-                                   const Prologue& prologue, int step, int first_pixel,
-                                   int first_filter, const warp_tile<Tile, Mma>& warp, int thread)
+                                   const Prologue& prologue, int step, int byte_pairs,
+                                   int first_pixel, int first_filter,
+                                   const warp_tile<Tile, Mma>& warp, int thread)
       : prologue_(prologue),
         step_(step),
+        byte_pairs_(byte_pairs),
         k_(g),
         transform_k_(k_),
         to_(rows::offset(thread / copies_per_row, thread % copies_per_row)) {
@@ -90,12 +92,18 @@ class correlation_loader {
   CORDEE_DEVICE void fetch(Block& b, std::byte* stage) {
     std::byte* to = stage + to_;
     for (int i = 0; i < a_passes; ++i, to += rows_per_pass * rows::pitch)
-      prologue_.copy(b, to, a_[i], k_.is_in(a_mask_[i]));
+      copy_input(b, to, a_[i], k_.is_in(a_mask_[i]));
     for (int i = 0; i < b_passes; ++i, to += rows_per_pass * rows::pitch)
       b.copy_async(to, b_ + i * b_pass_, k_.is_in(b_mask_[i]));
     const typename walk::distance d = k_.advance(step());
-    for (int i = 0; i < a_passes; ++i) a_[i] += d.a;
-    b_ += d.b;
+    if constexpr (OneTap && sizeof(N) == 1) {
+      // A product with 2 is added by one instruction, a number of bytes to either half by two.
+      for (int i = 0; i < a_passes; ++i) a_[i] += std::ptrdiff_t{2} * byte_pairs_;
+      b_ += std::ptrdiff_t{2} * byte_pairs_;
+    } else {
+      for (int i = 0; i < a_passes; ++i) a_[i] += d.a;
+      b_ += d.b;
+    }
   }
 
   CORDEE_DEVICE void transform(std::byte* stage) {
@@ -119,6 +127,15 @@ class correlation_loader {
   }
 
  private:
+  /// With OneTap zeros where it is not valid: at padding of zeros, and beyond K any byte would do,
+  /// as weights are zero there.
+  template <class Block>
+  CORDEE_DEVICE void copy_input(Block& b, std::byte* to, const N* from, bool valid) const {
+    if constexpr (OneTap)
+      b.copy_async(to, from, valid);
+    else
+      prologue_.copy(b, to, from, valid);
+  }
   /// Numbers of a K step. Where the distance to it is a constant too, nvcc adds it to the halves of
   /// each pointer; one that it loads is added by an instruction.
   [[nodiscard]] CORDEE_DEVICE int step() const { return OneTap ? step_ : copies_per_row * numbers; }
@@ -142,7 +159,7 @@ class correlation_loader {
   }
 
   const Prologue& prologue_;
-  int step_;
+  int step_, byte_pairs_;
   walk k_, transform_k_;
   int to_, a_lane_ = 0, b_lane_ = 0;   // offsets in a stage
   const N* a_[std::size_t{a_passes}];  // may point outside where the mask is 0
@@ -152,7 +169,8 @@ class correlation_loader {
 };
 
 /// A block computes 128 pixels of some filters; adjacent blocks read the same pixels. With OneTap,
-/// requires g.has_one_tap(); unless Strided, that every pixel of the output is computed.
+/// requires g.has_one_tap(), and that no padding is read other than zeros; unless Strided, that
+/// every pixel of the output is computed.
 template <class N, class Tile, class Prologue, class Epilogue, bool OneTap = false,
           bool Strided = false>
 struct correlation_kernel {
@@ -170,6 +188,7 @@ struct correlation_kernel {
   fast_divisor by_tiles_across = fast_divisor((g.filters + Tile::columns - 1) / Tile::columns);
   int step = Tile::step_bytes / static_cast<int>(sizeof(N));  // numbers of a K step
   fast_divisor by_step = fast_divisor(step);
+  int byte_pairs = Tile::step_bytes / 2;  // of a K step; a parameter, as nvcc would add a constant
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return std::max(std::size_t{Tile::stages} * loader::stage_bytes, layout::bytes);
@@ -192,7 +211,8 @@ struct correlation_kernel {
     const int first_pixel = tile * Tile::rows,
               first_filter = (block - tile * by_tiles_across.divisor) * Tile::columns;
     warp_tile<Tile, mma> warp(b.thread());
-    loader stages(g, in, w, prologue, step, first_pixel, first_filter, warp, b.thread());
+    loader stages(g, in, w, prologue, step, byte_pairs, first_pixel, first_filter, warp,
+                  b.thread());
     warp.run_k_loop(b, k_steps(), stages, memory);
 
     accumulator* const sums = reinterpret_cast<accumulator*>(memory);  // (rows, layout::pitch)
@@ -311,7 +331,7 @@ void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_
           kernel{g, in, w, prologue, epilogue};
       s.launch_kernel(kernel.blocks(), kernel);
     };
-    if (g.has_one_tap())
+    if (g.has_one_tap() && (Prologue::pads_with_zeros || !g.reads_padding()))
       launch(std::true_type{});
     else
       launch(std::false_type{});

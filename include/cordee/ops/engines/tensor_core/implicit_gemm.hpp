@@ -14,6 +14,7 @@
 //   M = pixels (n, i, j)        N = filters f        K = taps and channels (u, v, c)
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include <cordee/core/error.hpp>
@@ -83,6 +84,15 @@ struct implicit_gemm {
   }
   /// At most one tap: a 1 x 1 window, or one remainder of a strided dgrad.
   [[nodiscard]] constexpr bool has_one_tap() const { return down.taps * across.taps <= 1; }
+  /// Whether a tap of some pixel of the output lies outside the image.
+  [[nodiscard]] constexpr bool reads_padding() const {
+    const auto is_within = [](const gemm_axis& axis) {
+      const int tap = (axis.taps - 1) * axis.direction, pixel = (axis.count - 1) * axis.stride;
+      return axis.origin + std::min(tap, 0) >= 0 &&
+             axis.origin + pixel + std::max(tap, 0) < axis.in;
+    };
+    return !is_within(down) || !is_within(across);
+  }
 
   /// Whether output pixel m reads the input pixel m alone.
   [[nodiscard]] constexpr bool reads_in_order() const {

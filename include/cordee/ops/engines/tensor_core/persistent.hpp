@@ -55,8 +55,8 @@ struct persistent_kernel {
     const int steps = tile.k_steps();
     int index = static_cast<int>(b.index());
     output_tile at = place_of(index);
-    loader stages(g, tile.in, tile.w, tile.prologue, tile.step, at.index * Tile::rows,
-                  at.first_filter, warp(b.thread()), b.thread());
+    loader stages(g, tile.in, tile.w, tile.prologue, tile.step, tile.byte_pairs,
+                  at.index * Tile::rows, at.first_filter, warp(b.thread()), b.thread());
     warp::prefetch_stages(b, steps, stages, memory);
     for (;;) {
       warp products(b.thread());

@@ -16,9 +16,10 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// `copy` starts the copy of 16 bytes; if `has_transform`, `transform` is applied to them in shared
-/// memory once the copy is complete.
+/// memory once the copy is complete. Without `pads_with_zeros` what is not valid is not zero, and
+/// kernels of one tap, which do not ask for it, are launched only where no padding is read.
 struct identity_prologue {
-  static constexpr bool has_transform = false;
+  static constexpr bool has_transform = false, pads_with_zeros = true;
 
   template <class Block>
   CORDEE_DEVICE void copy(Block& b, std::byte* to, const void* from, bool valid) const {
