@@ -210,12 +210,12 @@ class nccl {
 
   /// So many bytes of ncclMemAlloc, registered until the last copy of the pointer is destroyed, of
   /// undefined content: for what every rank averages in place again and again, from the same offset
-  /// on. Null with one rank and for zero bytes. Throws out_of_memory.
+  /// on. Null with one rank, for zero bytes and before NCCL 2.19. Throws out_of_memory.
   template <Device D>
     requires detail::device::CudaStream<typename D::stream>
   [[nodiscard]] std::shared_ptr<void> allocate_registered(const D& device,
                                                           std::size_t bytes) const {
-    if (size() == 1 || bytes == 0) return nullptr;
+    if (size() == 1 || bytes == 0 || !detail::comm::nccl_registers_memory) return nullptr;
     if constexpr (requires { device.ordinal(); })
       expects(device.ordinal() == world_->device(),
               "nccl: the network is on another GPU than its rank's communicator: make it of gpu{}, "

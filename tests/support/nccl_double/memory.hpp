@@ -17,7 +17,7 @@ struct memory_counts {
   int registered = 0, deregistered = 0;  // of such memory
   int foreign = 0;                       // registrations of other memory, or not from its head on
   int early = 0;                         // freed while registered
-  int busy = 0;                          // freed while its GPU was working
+  int busy = 0;                          // deregistered or freed while its GPU was working
   bool operator==(const memory_counts&) const = default;
 };
 
@@ -54,10 +54,11 @@ class registrable_memory {
     }
   }
   /// By ncclCommDeregister, or by the end of its communicator.
-  void leave(const void* p) {
+  void leave(const void* p, bool is_idle) {
     const std::scoped_lock lock(mutex_);
     const auto at = registrations_.find(p);
     if (at == registrations_.end() || at->second == 0) return;
+    if (!is_idle) ++counts_.busy;
     ++counts_.deregistered;
     --at->second;
   }

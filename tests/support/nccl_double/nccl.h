@@ -146,7 +146,7 @@ inline bool is_registered(const ncclComm& comm, const void* p) {
 
 // A communicator's end deregisters what it has left.
 inline void end(const ncclComm* comm) {
-  for (const auto& [p, size] : comm->registered) registrable_memory::instance().leave(p);
+  for (const auto& [p, size] : comm->registered) registrable_memory::instance().leave(p, true);
   delete comm;
 }
 
@@ -370,7 +370,7 @@ inline ncclResult_t ncclCommRegister(const ncclComm_t comm, void* p, std::size_t
   return ncclSuccess;
 }
 inline ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  nccl_double::registrable_memory::instance().leave(handle);
+  nccl_double::registrable_memory::instance().leave(handle, nccl_double::is_gpu_idle());
   nccl_double::count_registration(false);
   return comm->registered.erase(static_cast<const char*>(handle)) == 1 ? ncclSuccess
                                                                        : ncclInvalidArgument;

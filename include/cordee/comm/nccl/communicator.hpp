@@ -116,9 +116,12 @@ class nccl_communicator {
     check(nccl_register(comm_, data, size, &handle), "ncclCommRegister");
     return handle;
   }
-  /// Nothing after abort(), which has released it.
+  /// Blocks until the GPU is idle: NCCL unmaps at once what its kernels read. Nothing after
+  /// abort(), which has released it.
   void deregister(void* handle) const noexcept {
-    if (comm_ != nullptr) nccl_deregister(comm_, handle);
+    if (comm_ == nullptr) return;
+    (void)nccl_memory::await_gpu();
+    nccl_deregister(comm_, handle);
   }
 
   /// Collective; complete when is_idle().

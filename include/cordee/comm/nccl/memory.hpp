@@ -3,8 +3,8 @@
 //
 // GPU memory of ncclMemAlloc, which NCCL can register: a range of addresses of its own, aligned and
 // rounded up as its registration for NVLS wants (user's guide 2.30, "Memory Allocator"). Since NCCL
-// 2.19; before, memory of cudaMalloc. NCCL takes that too where the driver has no cuMem* functions
-// or NCCL_CUMEM_ENABLE is 0 (src/allocator.cc, 2.30).
+// 2.19; before, there is none. Where the driver has no cuMem* functions, or NCCL_CUMEM_ENABLE is 0,
+// it is memory of cudaMalloc (src/allocator.cc, 2.30).
 #pragma once
 
 #include <algorithm>
@@ -21,16 +21,17 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
+/// Whether this NCCL allocates and registers memory.
+inline constexpr bool nccl_registers_memory = NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0);
+
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
 inline ncclResult_t nccl_allocate(void** memory, std::size_t size) {
   return ncclMemAlloc(memory, size);
 }
 inline void nccl_free(void* memory) noexcept { ncclMemFree(memory); }
 #else
-inline ncclResult_t nccl_allocate(void** memory, std::size_t size) {
-  return cudaMalloc(memory, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-inline void nccl_free(void* memory) noexcept { cudaFree(memory); }
+inline ncclResult_t nccl_allocate(void**, std::size_t) { return ncclInvalidUsage; }
+inline void nccl_free(void*) noexcept {}
 #endif
 
 /// Memory of the current GPU, which is the same for all calls.
@@ -42,8 +43,7 @@ class nccl_memory {
   /// Frees what release() has not, and what is kept.
   ~nccl_memory() {
     if (blocks_.empty()) return;
-    (void)cudaDeviceSynchronize();
-    (void)cudaGetLastError();  // cleared: a later launch tests it
+    (void)await_gpu();
     for (const block& b : blocks_) nccl_free(b.data);
   }
 
@@ -69,15 +69,18 @@ class nccl_memory {
     return memory;
   }
 
+  /// Blocks the host until the GPU is idle; false if it cannot be awaited, since another thread
+  /// captures a graph or a kernel has failed.
+  static bool await_gpu() noexcept {
+    if (cudaDeviceSynchronize() == cudaSuccess) return true;
+    (void)cudaGetLastError();  // cleared: a later launch tests it
+    return false;
+  }
   /// Frees the memory, or if `keep`, keeps it for allocate(). Blocks the host until the GPU is
   /// idle: unlike cudaFree, ncclMemFree unmaps memory at once (cuMemUnmap). Memory of a GPU that
-  /// cannot be awaited, since another thread captures a graph or a kernel has failed, is not used
-  /// again.
+  /// cannot be awaited is not used again.
   void release(void* memory, bool keep) noexcept {
-    if (cudaDeviceSynchronize() != cudaSuccess) {
-      (void)cudaGetLastError();  // cleared: a later launch tests it
-      return;
-    }
+    if (!await_gpu()) return;
     const auto at = std::find_if(blocks_.begin(), blocks_.end(),
                                  [&](const block& b) { return b.data == memory; });
     at->is_kept = keep;
