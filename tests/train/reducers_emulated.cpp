@@ -35,6 +35,12 @@ TEST_CASE("emulated GPU: decentlam mixes with its neighbours as on the CPU") {
   mixes_alike(emulated(1), [](threads comm) { return gossip{comm}; });
 }
 
+TEST_CASE("emulated GPU: ranks without samples have the running statistics of the others") {
+  moves_statistics_alike(cpu(1));
+  moves_statistics_alike(emulated(1));
+  for (const std::uint64_t seed : {0u, 1u}) moves_statistics_alike(deferred(seed));
+}
+
 TEST_CASE("emulated GPU: a step with a NaN is skipped as on the CPU, before the host knows of it") {
   skip_alike(emulated(1));
   for (const std::uint64_t seed : {0u, 1u, 2u}) skip_alike(deferred(seed));

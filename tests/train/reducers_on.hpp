@@ -106,6 +106,35 @@ void mixes_alike(const D& device, const Make& reducer) {
   }
 }
 
+/// Each rank's running statistics after two steps of two samples, with statistics over all ranks.
+template <class D>
+auto shared_statistics_after(const D& device, int ranks) {
+  const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
+  return on_ranks(ranks, [&](threads comm) {
+    tiny<D> net{device};
+    loader feed{images, comm, {.global_batch = 2, .seed = 1}};
+    trainer run{net, sgd{}, constant{.learning_rate = 0.05}, native{comm}, {.batch_norm_over = 0}};
+    upload<D> uploaded(device);
+    for (int k = 0; k < 2; ++k)
+      CHECK(run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k)).finite());
+    return copy_to_host<float, D>(device, run.statistics(), run.compute());
+  });
+}
+
+/// Ranks with and without samples have the same running statistics, those of the CPU.
+template <class D>
+void moves_statistics_alike(const D& device) {
+  const std::vector<float> alone = shared_statistics_after(cpu(1), 1)[0];
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    const auto of = shared_statistics_after(device, ranks);
+    REQUIRE(of[0].size() == alone.size());
+    for (const auto& statistics : of) CHECK(statistics == of[0]);
+    for (std::size_t k = 0; k < alone.size(); ++k)
+      CHECK(std::abs(of[0][k] - alone[k]) < rounding_tolerance);
+  }
+}
+
 /// A run of six steps in which rank 1 has a NaN at step 1 and an infinity at step 3.
 struct poisoned_outcome {
   std::vector<bool> applied;
