@@ -39,19 +39,3 @@ TEST_CASE("correlation: an accumulating epilogue rounds once") {
                 detail::ops::store_epilogue<half>{y.data(), write_mode::add});
   CHECK(fixture.numbers(y) == as<half>(wanted));
 }
-
-TEST_CASE("correlation: the widest window that a mask of taps holds, and one beyond") {
-  tiled_fixture<> fixture;
-  fixture.p = {{1, 16, 15}, 2, detail::ops::max_taps, 1, 7};
-  fixture.samples = 1;
-  fixture.x = short_numbers<half>(fixture.p.in.size(), 1);
-  fixture.w = short_numbers<half>(fixture.p.weights(), 2);
-  auto y = fixture.output();
-  fixture.fprop(detail::ops::identity_prologue{}, detail::ops::store_epilogue<half>{y.data()});
-  CHECK(fixture.numbers(y) == as<half>(fixture.exact_output(fixture.x)));
-
-  detail::ops::expect_supported(detail::ops::fprop_gemm<half>(fixture.p, 1));
-  fixture.p.window = detail::ops::max_taps + 1;
-  CHECK_THROWS_AS(detail::ops::expect_supported(detail::ops::fprop_gemm<half>(fixture.p, 1)),
-                  usage_error);
-}
