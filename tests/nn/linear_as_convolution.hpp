@@ -84,7 +84,8 @@ class linear_fixture {
     N* const from = buffers_.acquire();
     copy(from, at_.template put_as<N>(dy).span().data, dy.size());
     auto gradients = at_.template put_as<float>(std::vector<double>(plane_.size(), 5));
-    auto sum = at_.template put_as<N>(std::vector<double>(n * stride(), 5));
+    auto sum =
+        at_.template put_as<N>(std::vector<double>(std::max(n, std::size_t{1}) * stride(), 5));
     backward_pass<B> pass{packed_.span().data, gradients.span().data, mode, samples_, {}, &buffers_,
                           &scratch_,           &workspace_,           at_.s};
     pass.frozen = frozen.data();
@@ -141,7 +142,8 @@ class linear_fixture {
 };
 
 /// The three products on numbers whose sums are exact: the CPU's in double, rounded where
-/// nn/linear.hpp says. Classes and features with padding and without, as of CIFAR and ImageNet.
+/// nn/linear.hpp says. Classes and features with padding and without, as of CIFAR and ImageNet, and
+/// a batch without samples.
 template <Precision P, class Engine, class D>
 void linear_by_convolution_is_the_cpus(const D& device) {
   using N = typename P::storage;
@@ -149,7 +151,7 @@ void linear_by_convolution_is_the_cpus(const D& device) {
     int features, classes;
   };
   for (const layer& size : {layer{64, 10}, {1, 1}, {21, 33}, {40, 1000}, {128, 16}})
-    for (const int samples : {1, 3, 37}) {
+    for (const int samples : {0, 1, 3, 37}) {
       INFO(size.features, " -> ", size.classes, ", samples ", samples);
       const auto features = static_cast<std::size_t>(size.features),
                  classes = static_cast<std::size_t>(size.classes),

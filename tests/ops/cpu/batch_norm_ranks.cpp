@@ -123,6 +123,34 @@ TEST_CASE("batch_norm: running statistics move alike on ranks with and without s
   }
 }
 
+TEST_CASE("batch_norm: a rank without samples takes over no statistics that are not finite") {
+  constexpr std::size_t channels = 10, nan_channel = 4, infinite_channel = 7;
+  using layer = batch_norm_fixture<float, 8, epilogue::store>;
+  for (const bool moving_average : {true, false}) {
+    const batch_norm_problem p{{channels, 3, 5}, 0, moving_average};
+    std::vector<layer> ranks{layer(p, 2), layer(p, 0)};
+    for (std::size_t i = 0; i < ranks[0].x.size(); ++i) {
+      if (ranks[0].channel_of(i) == nan_channel) ranks[0].x[i] = std::nanf("");
+      if (ranks[0].channel_of(i) == infinite_channel) ranks[0].x[i] = HUGE_VALF;
+    }
+    rank_sum m(2);
+    m.on_each_rank([&](rank_sum::participant& self) {
+      layer& own = ranks[self.rank];
+      own.mean.assign(channels, 2);
+      own.variance.assign(channels, 3);
+      own.allreduce = {rank_sum::sum, &self};
+      own.forward();
+    });
+    for (std::size_t c = 0; c < channels; ++c) {
+      CAPTURE(c);
+      const bool is_finite = c != nan_channel && c != infinite_channel;
+      CHECK(std::isfinite(ranks[0].variance[c]) == is_finite);
+      CHECK(ranks[1].mean[c] == (is_finite ? ranks[0].mean[c] : 2));
+      CHECK(ranks[1].variance[c] == (is_finite ? ranks[0].variance[c] : 3));
+    }
+  }
+}
+
 TEST_CASE("batch_norm: shared statistics with ghost batches throw") {
   batch_norm_fixture<double, 1, epilogue::store> bn({{1, 1, 1}, 2}, 4);
   bn.allreduce = {[](void*, std::span<double>) {}, nullptr};

@@ -92,8 +92,9 @@ void normalize_sample_block(const batch_norm_problem& p, std::size_t ghost_batch
 }
 
 /// From the samples' moments: the coefficients of normalize_sample_block, and the step of the
-/// running statistics, which a rank without samples takes with the ranks that share its statistics.
-/// Returns the number of values per channel of the last ghost batch.
+/// running statistics, which a rank without samples takes with the ranks that share its statistics,
+/// unless a channel's are not finite: its gradient is, so nothing would undo the step. Returns the
+/// number of values per channel of the last ghost batch.
 template <class N, class Real>
 double update_statistics(const batch_norm_problem& p, int samples, std::size_t lanes,
                          const lane_range& range, const batch_norm_tensors<N, Real>& t,
@@ -113,10 +114,21 @@ double update_statistics(const batch_norm_problem& p, int samples, std::size_t l
     const double unbias = p.moving_average && count > 1 ? count / (count - 1) : 1;
     const double keep = g == 0 ? 1 - momentum : 1;
     const double *mean = sums.message + 1, *variance = mean + sums.pitch;
+    if (samples == 0) {  // in rows that only backward of samples uses
+      std::copy(running_mean + range.first, running_mean + range.channels_end,
+                row.shift + range.first);
+      std::copy(running_variance + range.first, running_variance + range.channels_end,
+                row.slope + range.first);
+    }
     simd_for_each<double>(range.first, range.channels_end, [=](auto c) {
       c.put(running_mean, keep * c(running_mean) + take * c(mean));
       c.put(running_variance, keep * c(running_variance) + take * (unbias * c(variance)));
     });
+    for (std::size_t c = range.first; samples == 0 && c < range.channels_end; ++c)
+      if (!core::isfinite(mean[c]) || !core::isfinite(variance[c])) {
+        running_mean[c] = row.shift[c];
+        running_variance[c] = row.slope[c];
+      }
     simd_for_each<double>(range.first, range.last, [=, gamma = t.gamma](auto c) {
       const auto inv_std = 1.0 / c.root(c(variance) + batch_norm_problem::epsilon);
       c.put(row.mean, c(mean));

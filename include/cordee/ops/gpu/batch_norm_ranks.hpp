@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <cordee/core/math.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
@@ -65,7 +66,8 @@ struct own_deviation_op {
 };
 
 /// Lane c's coefficients, of padding from its own statistics, and the running statistics, which
-/// move towards m and the unbiased variance v N / (N - 1) where any rank has samples.
+/// move towards m and the unbiased variance v N / (N - 1) where any rank has samples; on a rank
+/// without them, not towards what is not finite: its gradient is, so nothing would undo the step.
 template <class Real>
 struct shared_moments_op {
   static constexpr std::size_t numbers_per_thread = 1;
@@ -73,6 +75,7 @@ struct shared_moments_op {
   const Real* gamma;
   Real* saved;
   running_statistics_op<Real> running;
+  bool has_samples;  // of this rank
 
   CORDEE_DEVICE void operator()(std::size_t c) const {
     const batch_norm_coefficients<Real> row(saved, running.lanes, 0);
@@ -91,7 +94,9 @@ struct shared_moments_op {
     row.scale[c] = static_cast<Real>(static_cast<double>(gamma[c]) * inverse);
     const double count = message.count();
     if (count > 1) variance *= count / (count - 1);
-    if (!is_padding && count > 0) running.move(c, mean, variance, 1);
+    // The variance is not finite where the mean is not.
+    const bool moves = count > 0 && (has_samples || core::isfinite(variance));
+    if (!is_padding && moves) running.move(c, mean, variance, 1);
   }
 };
 
@@ -106,15 +111,15 @@ void share_moments(const batch_statistics<Real>& to, std::size_t lanes, double c
     for_each(s, to.channels, own_deviation_op{message, count, mean, variance});
     sum_over_ranks(variance, to.channels, combine, s);
   }
-  for_each(
-      s, lanes,
-      shared_moments_op<Real>{message,
-                              to.gamma,
-                              to.saved,
-                              {1, lanes, mean, variance, to.running_mean, to.running_variance}});
+  for_each(s, lanes,
+           shared_moments_op<Real>{message,
+                                   to.gamma,
+                                   to.saved,
+                                   {1, lanes, mean, variance, to.running_mean, to.running_variance},
+                                   count > 0});
 }
 /// The same of a rank without samples: it takes part in the sums, and its running statistics move
-/// as on the ranks that have some, bit by bit.
+/// as on the ranks that have some, bit by bit, where they are finite.
 template <class Real, GpuStream S>
 void share_no_moments(const batch_statistics<Real>& to, std::size_t lanes,
                       const statistics_allreduce& combine, S s) {
