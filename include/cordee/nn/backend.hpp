@@ -63,8 +63,8 @@ struct backend {
   /// Whether convolutions compute the statistics of the batch norms behind them.
   static constexpr bool computes_statistics = requires { requires Engine::computes_statistics; };
 
-  /// Whether the fully connected layer is a convolution: where convolutions have 16-bit numbers on
-  /// tensor cores.
+  /// Whether the fully connected layer is a convolution of one-pixel images: on a GPU in 16 bits,
+  /// where engines but `reference` multiply on tensor cores (docs/primitives.md).
   static constexpr bool linear_is_convolution =
       !D::host_memory && detail::precision::StorageOnly<number>;
 

@@ -7,7 +7,9 @@
 // for 2,048 features; with the 64 of a CIFAR network LARS, whose steps are proportional to |W|,
 // needs epochs to grow such small weights.)
 //
-// On a GPU in 16 bits W x is a 1x1 convolution of images of one pixel, by the engine.
+// On a GPU in 16 bits (backend::linear_is_convolution) W x is a 1x1 convolution of images of one
+// pixel, by the engine. An engine's fprop has no bias (ops/convolution.hpp), and pads y's channels,
+// which logits have not: a launch of its own adds the bias and leaves out padded classes.
 #pragma once
 
 #include <cordee/nn/convolution_node.hpp>
@@ -90,9 +92,9 @@ class linear_node {
   const number* x_ = nullptr;
 };
 
-/// W x by a convolution, which rounds it to 16 bits, W's gradient as any convolution's, and x's. A
-/// logit y = W x + b is rounded again: its error is at most u (|W x| + |y|), u the unit roundoff,
-/// instead of u |y|.
+/// A convolution computes W x, rounded to 16 bits, and the gradients of W and of x; the sum with b
+/// is rounded once more. With u the unit roundoff, a logit y is off by at most u (|W x| + |y|), to
+/// first order, where linear_node's is by u |y|.
 template <class B>
 class linear_as_convolution_node {
   using number = typename B::number;
