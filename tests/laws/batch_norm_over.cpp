@@ -3,6 +3,7 @@
 //
 // Batch norm over ranks through the trainer: its golden vector, and the law that p ranks whose
 // statistics are over G of them are one rank with ghost batches of G ranks' samples.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -21,6 +22,7 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
@@ -205,6 +207,33 @@ TEST_CASE("batch_norm_over: a group of ranks that has no sample keeps its runnin
   CHECK(of[2] == of[3]);
   CHECK_FALSE(of[2] == of[0]);
   CHECK_FALSE(of[4] == of[2]);
+}
+
+TEST_CASE(
+    "batch_norm_over: a batch of NaN leaves statistics finite, on ranks without samples too") {
+  // Each rank tests its own gradient, which is zero without samples.
+  const auto statistics_of = [](const auto& optimizer, const auto& make) {
+    static const synthetic data{.extent = image, .classes = 10, .samples = 96, .seed = 3};
+    return on_ranks(5, [&](threads comm) {
+      net<0> model;
+      loader feed{data, comm, {.global_batch = 2, .seed = 5}};
+      trainer run{
+          model, optimizer, constant{.learning_rate = 0.05}, make(comm), {.batch_norm_over = 0}};
+      for (int k = 0; k < 3; ++k) {
+        const auto micro = feed.next();
+        std::vector<batch<cpu>> batches(micro.begin(), micro.end());
+        if (k == 1)
+          for (batch<cpu>& b : batches) b.normalization.mean[0] = std::nanf("");
+        run.step(batches, 0);
+      }
+      return std::vector<double>(run.statistics().begin(), run.statistics().end());
+    });
+  };
+  const auto over_all = [](threads comm) { return gossip{comm, topologies::complete{}}; };
+  for (const auto& all : {statistics_of(local_steps{momentum_sgd, 2}, over_ring),
+                          statistics_of(decentlam{.momentum = 0.9}, over_all)})
+    for (const auto& of_rank : all)
+      CHECK(std::ranges::all_of(of_rank, [](double x) { return std::isfinite(x); }));
 }
 
 TEST_CASE("batch_norm_over: gossip on the complete graph is one rank with the whole batch") {
