@@ -23,12 +23,13 @@ namespace cordee::inline CORDEE_ABI {
 
 /// A network that the trainer can train.
 ///   segments      constant, in forward order, statistics after the trainable segments
-///   forward       in training, updates the running statistics in `plane`, unless the batch is
-///                 empty, and multiplies each sample's loss by the batch's loss_weight()
+///   forward       in training, updates the running statistics in `plane`, of an empty batch only
+///                 where other ranks share theirs, and multiplies each sample's loss by the batch's
+///                 loss_weight()
 ///   backward      adds the gradients of the last forward, or writes every trainable number, which
 ///                 the trainer requests in the first micro-batch on a GPU; calls ready(i) for every
-///                 trainable segment i, in descending order, as soon as the weight and the input
-///                 gradient of its layer are done
+///                 trainable segment i, in descending order, as soon as its gradient is done, and
+///                 of a weight the layer's input gradient (nn/layer.hpp)
 ///   read_metrics  of the last forward; may block the host
 template <class M>
 concept Model = std::movable<M> && Precision<typename M::precision> && Device<typename M::device> &&
