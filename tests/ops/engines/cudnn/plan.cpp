@@ -40,6 +40,13 @@ void add_imagenet_stage(std::vector<convolution_problem>& to, int width, int in,
   to.push_back({{4 * width, side, side}, width, 1, 1, 0});
   to.push_back({{width, side, side}, width, 3, 1, 1});
 }
+/// The fully connected layers.
+std::vector<convolution_problem> classifiers() {
+  std::vector<convolution_problem> all;
+  for (const int classes : {10, 100, 1000})
+    for (const int features : {64, 512, 2048}) all.push_back({{features, 1, 1}, classes, 1, 1, 0});
+  return all;
+}
 std::vector<convolution_problem> layers() {
   std::vector<convolution_problem> all{
       {{3, 32, 32}, 16, 3, 1, 1}, {{16, 32, 32}, 16, 3, 1, 1}, {{3, 224, 224}, 64, 7, 2, 3}};
@@ -50,19 +57,20 @@ std::vector<convolution_problem> layers() {
   add_imagenet_stage(all, 256, 512, 14, 2);
   add_imagenet_stage(all, 512, 1024, 7, 2);
   for (const int n : {1, 2, 4}) add_plain_stage(all, 128 * n, 28 / n);
-  for (const int classes : {10, 100, 1000})  // the fully connected layers
-    for (const int features : {64, 512, 2048}) all.push_back({{features, 1, 1}, classes, 1, 1, 0});
+  const auto linear = classifiers();
+  all.insert(all.end(), linear.begin(), linear.end());
   return all;
 }
 
 /// The keys that an engine of these settings uses for a layer.
 template <class N>
-std::vector<cudnn_plan_key> keys_of(const convolution_problem& p, cudnn_settings settings) {
+std::vector<cudnn_plan_key> keys_of(const convolution_problem& p, cudnn_settings settings,
+                                    int samples = 32) {
   std::vector<cudnn_plan_key> keys;
   for (const convolution_pass pass : passes)
-    keys.push_back({detail::ops::padded_problem<N>(p), 32, pass, detail::ops::cudnn_data_type<N>,
-                    false, settings});
-  keys.push_back({detail::ops::padded_problem<N>(p), 32, convolution_pass::dgrad,
+    keys.push_back({detail::ops::padded_problem<N>(p), samples, pass,
+                    detail::ops::cudnn_data_type<N>, false, settings});
+  keys.push_back({detail::ops::padded_problem<N>(p), samples, convolution_pass::dgrad,
                   detail::ops::cudnn_data_type<N>, true, settings});
   return keys;
 }
@@ -76,6 +84,17 @@ TEST_CASE_TEMPLATE(
   for (const bool deterministic : {false, true})
     for (const convolution_problem& p : layers())
       for (const cudnn_plan_key& key : keys_of<N>(p, {deterministic, false})) {
+        CAPTURE(describe(key));
+        CHECK(detail::ops::cudnn_plans(key, device, 1).size() == 1);
+      }
+}
+
+TEST_CASE_TEMPLATE("plan: an H200 supports the classifier of one image, and of an odd batch", N,
+                   half, bfloat) {
+  const auto device = support::h200();
+  for (const int samples : {1, 251})
+    for (const convolution_problem& p : classifiers())
+      for (const cudnn_plan_key& key : keys_of<N>(p, {false, false}, samples)) {
         CAPTURE(describe(key));
         CHECK(detail::ops::cudnn_plans(key, device, 1).size() == 1);
       }
