@@ -43,8 +43,7 @@ class planes {
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
         gradient_memory_(std::move(gradient_memory)),
-        first_slot_(gradient_memory_ == nullptr ? 2 : 1),
-        arena_(device, table, first_slot_ + O::slots + R::slots),
+        arena_(device, table, first_slot() + O::slots + R::slots),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
@@ -70,7 +69,7 @@ class planes {
     return unfrozen_.empty() ? table_.first(core::count_trainable(table_)) : unfrozen_.span();
   }
   [[nodiscard]] std::size_t bytes() const {
-    const int count = arena_.planes() + (gradient_memory_ == nullptr ? 0 : 1);
+    constexpr int count = 2 + O::slots + R::slots;
     return arena_.plane_size() * static_cast<std::size_t>(count) * sizeof(Real);
   }
 
@@ -79,8 +78,8 @@ class planes {
     if (gradient_memory_ == nullptr) return arena_.plane(1);
     return {static_cast<Real*>(gradient_memory_.get()), arena_.plane_size()};
   }
-  [[nodiscard]] span slot(int k) { return arena_.plane(first_slot_ + k); }
-  [[nodiscard]] span reducer_slot(int k) { return arena_.plane(first_slot_ + O::slots + k); }
+  [[nodiscard]] span slot(int k) { return arena_.plane(first_slot() + k); }
+  [[nodiscard]] span reducer_slot(int k) { return arena_.plane(first_slot() + O::slots + k); }
   /// The numbers of a segment in a plane.
   [[nodiscard]] span span_of(span plane, std::string_view name) const {
     const segment& s = named_segment(table_, name);
@@ -220,6 +219,8 @@ class planes {
   }
 
  private:
+  /// The arena's plane behind weights and gradients.
+  [[nodiscard]] int first_slot() const { return gradient_memory_ == nullptr ? 2 : 1; }
   [[nodiscard]] std::size_t trainable_size() const {
     const std::size_t n = core::count_trainable(table_);
     return n == 0 ? 0 : table_[n - 1].offset + core::align_up(table_[n - 1].size);
@@ -249,7 +250,6 @@ class planes {
   segments table_;
   core::pod_vector<segment> unfrozen_;  // empty where none is frozen
   std::shared_ptr<void> gradient_memory_;
-  int first_slot_;  // a plane of the arena
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment

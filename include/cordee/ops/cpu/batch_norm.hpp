@@ -114,7 +114,8 @@ double update_statistics(const batch_norm_problem& p, int samples, std::size_t l
     const double unbias = p.moving_average && count > 1 ? count / (count - 1) : 1;
     const double keep = g == 0 ? 1 - momentum : 1;
     const double *mean = sums.message + 1, *variance = mean + sums.pitch;
-    if (samples == 0) {  // in rows that only backward of samples uses
+    // Moved by the vectors of other ranks, for their bits, so what is not finite is put back.
+    if (samples == 0) {  // kept in rows that only backward of samples uses
       std::copy(running_mean + range.first, running_mean + range.channels_end,
                 row.shift + range.first);
       std::copy(running_variance + range.first, running_variance + range.channels_end,
