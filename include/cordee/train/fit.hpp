@@ -14,6 +14,7 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/train/allreduce_record.hpp>
 #include <cordee/train/callback_check.hpp>
 #include <cordee/train/decided_batch.hpp>
 #include <cordee/train/evaluate.hpp>
@@ -26,61 +27,6 @@
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
-
-/// For reductions, which are of doubles.
-inline void to_doubles(const metrics& s, double* out) {
-  out[0] = s.loss;
-  out[1] = static_cast<double>(s.top1);
-  out[2] = static_cast<double>(s.top5);
-  out[3] = static_cast<double>(s.count);
-}
-inline metrics from_doubles(const double* in) {
-  return {in[0], core::llround(in[1]), core::llround(in[2]), core::llround(in[3])};
-}
-
-/// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
-template <bool ReadsRatios, class Run, class Outcome>
-step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds,
-                             double input_wait) {
-  constexpr bool exact = Run::gradient_is_exact;
-  std::optional<quantiles> ratios;
-  if constexpr (ReadsRatios)
-    if (own.applied) ratios = run.trust_ratios();
-  const quantiles q = ratios.value_or(quantiles{});
-  std::array<double, 15> sums{0,
-                              0,
-                              0,
-                              0,
-                              own.squared_global_norm,
-                              own.finite() ? 0.0 : 1.0,  // first the metrics
-                              input_wait,
-                              own.exposed_exchange.value_or(0),
-                              own.loss_scale,
-                              ratios ? 1.0 : 0.0,
-                              q.min,
-                              q.first_quartile,
-                              q.median,
-                              q.third_quartile,
-                              q.max};
-  to_doubles(own.train, sums.data());
-  allreduce_host(run.comm(), sums, reduce_op::sum);
-  const int ranks = run.comm().size();
-  step_record r{own.info, from_doubles(sums.data())};
-  r.grad_norm = core::sqrt(exact ? own.squared_global_norm : sums[4] / ranks);
-  r.grad_norm_local = !exact;
-  if constexpr (exact && requires { run.optimizer().clip_factor(r.grad_norm); })
-    if (own.applied) r.clip_factor = run.optimizer().clip_factor(r.grad_norm);
-  r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : core::llround(sums[5]));
-  r.seconds = seconds;
-  r.input_wait = sums[6] / ranks;
-  if (own.exposed_exchange) r.exposed_exchange = sums[7] / ranks;
-  if (Run::precision::scales_loss) r.loss_scale = exact ? own.loss_scale : sums[8] / ranks;
-  r.trust_ratios = ratios;
-  const double n = sums[9];
-  if (!exact && n > 0)
-    r.trust_ratios = {sums[10] / n, sums[11] / n, sums[12] / n, sums[13] / n, sums[14] / n};
-  return r;
-}
 
 /// Shows an adaptive schedule the update, and the epoch if the update ended it. Collective.
 template <class Run, class F>
@@ -171,7 +117,7 @@ template <class Run, class F, class... Callbacks>
 [[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Callbacks&... callbacks) {
   using S = std::remove_cvref_t<decltype(run.schedule())>;
   constexpr bool adaptive = schedule::AdaptiveSchedule<S>;
-  constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // every step over all ranks
+  constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // each step; else each epoch
   static_assert((is_fit_argument<Callbacks, Run>() && ...));
   static_assert(!schedule::needs_validation<S>() || (is_validation<Callbacks> || ...),
                 "the schedule follows the loss of a validation: pass `validation{dataset}` to fit, "
@@ -203,7 +149,8 @@ template <class Run, class F, class... Callbacks>
   run_summary summary;
   upload<typename Run::device> uploaded(run.model().get_device());
   std::span<const batch<typename Run::device>> next_batches;
-  double input_wait = 0;  // seconds, of the update that is being made
+  double input_wait = 0;                    // seconds, of the update that is being made
+  [[maybe_unused]] metrics own_in_epoch{};  // of this rank, until an epoch's end reduces them
   const auto fetch = [&](std::int64_t k) {
     if (k >= total) return;
     const double asked = elapsed();
@@ -228,24 +175,31 @@ template <class Run, class F, class... Callbacks>
     };
     const auto out =
         core::traced("step", k, [&] { return run.step(batches, feed.epoch(k), meanwhile); });
+    const bool epoch_ends = core::floor(feed.epoch(k + 1)) > core::floor(feed.epoch(k));
+    const bool reports_epoch = epoch_ends || k + 1 == total;
+    const double waited = std::exchange(input_wait, 0.0);
     step_record record{out.info};
-    if constexpr (reduces)
-      record = allreduce_record<(StepCallback<Callbacks> || ...)>(
-          run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
-    else
+    if constexpr (reduces) {
+      record = allreduce_record<(StepCallback<Callbacks> || ...)>(run, out, state.skipped,
+                                                                  elapsed(), waited);
+      state.in_epoch += record.train;
+    } else {
+      own_in_epoch += out.train;
+      if (reports_epoch) {
+        record = allreduce_record<false>(run, out, 0, elapsed(), waited);
+        state.in_epoch += allreduce_metrics(run, std::exchange(own_in_epoch, {}));
+      }
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
+    }
     if constexpr (Run::gradient_is_exact && !single_rank)
       if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
     record.noise = state.noise;
     state.skipped = record.skipped;
-    state.in_epoch += record.train;
     state.update = k + 1;
     state.epochs = record.epochs_seen = feed.epoch(k + 1);
     record.steps = total;
     if (reports) (call_step(callbacks, record), ...);
 
-    const bool epoch_ends = core::floor(feed.epoch(k + 1)) > core::floor(feed.epoch(k));
-    const bool reports_epoch = epoch_ends || k + 1 == total;
     epoch_record e{record, state.in_epoch};
     if (reports_epoch) {
       if constexpr (Run::weights_differ && sizeof...(callbacks) > 0)
@@ -283,7 +237,7 @@ template <class Run, class F, class... Callbacks>
   std::array<double, 1> own_skipped{static_cast<double>(summary.skipped)};
   allreduce_host(run.comm(), own_skipped, reduce_op::sum);
   if constexpr (!reduces && !Run::gradient_is_exact)
-    summary.skipped = core::llround(own_skipped[0]);
+    summary.skipped = summary.last.last.skipped = core::llround(own_skipped[0]);
   if (reports) (call_end(callbacks, summary), ...);
   return summary;
 }
