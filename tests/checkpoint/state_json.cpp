@@ -31,11 +31,18 @@ TEST_CASE("state_json: a state is read back as it was written") {
   s.fit = {large, 50000, 256, ~std::uint64_t{0}, 1.0 / 3, 9, {0.7, 11, 12, 13}};
   s.fit.noise.averages = {1, 2, 3, 4, 5, 6, 1.0 / 7};
   s.fit.epochs = 2.5;
+  s.fit.data = {{"cat", "dog"}, true, {.mean = {0.1f}, .scale = {1 / 0.3f}}, {}};
   s.schedule = {0.1, std::nan("")};
   s.reducer.counters = {1, large};
   const detail::train::run_state back = to_run_state(nlohmann::json::parse(to_json(s).dump()));
   CHECK(back.progress == s.progress);
   CHECK((back.fit.noise == s.fit.noise && back.fit.epochs == 2.5));
+  CHECK(back.fit.data.class_names == s.fit.data.class_names);
+  CHECK(
+      (back.fit.data.has_normalization && back.fit.data.normalization == s.fit.data.normalization));
+  nlohmann::json older = to_json(s);
+  older.erase("data");
+  CHECK_FALSE(to_run_state(older).fit.data.has_normalization);
   CHECK(back.scale == s.scale);
   CHECK((back.fit.update == large && back.fit.samples == 50000 && back.fit.global_batch == 256 &&
          back.fit.seed == ~std::uint64_t{0} && back.fit.epochs_per_update == 1.0 / 3 &&

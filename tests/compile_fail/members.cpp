@@ -135,6 +135,8 @@ struct own_data : support::toy_data {
   int labels(std::size_t) const { return 0; }
 #elif defined(DATA_LABEL_WITHOUT_NUMBER)
   int label() const { return 0; }
+#elif defined(DATA_CLASS_NAMES_OF_NUMBERS)
+  std::vector<int> class_names() const { return {}; }
 #elif defined(DATA_ORDER_OF_SIGNED)
   std::vector<int> order(std::uint64_t, std::int64_t) const { return {}; }
 #endif

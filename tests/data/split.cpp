@@ -69,6 +69,7 @@ TEST_CASE("a subset is a data set of the examples at its indices") {
   const subset s(numbered{50}, {40, 3, 3});
   CHECK(s.size() == 3);
   CHECK(s.classes() == 7);
+  CHECK(s.class_names().empty());
   std::vector<std::uint8_t> x(2);
   CHECK(s.read(0, x) == label_of(40));
   CHECK(x[0] == 40);

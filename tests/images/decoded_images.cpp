@@ -88,6 +88,16 @@ image_bytes by_whole_decode(const photographs& files, std::size_t i, const resam
 
 }  // namespace
 
+TEST_CASE("decoded_images: class names of the encoded images are those of a part of them") {
+  struct named : photographs {
+    [[nodiscard]] std::vector<std::string> class_names() const { return {"a", "b", "c", "d", "e"}; }
+  };
+  const decoded_images all{named{}, resize_center_crop{32, 28}};
+  CHECK(all.class_names() == named{}.class_names());
+  CHECK(detail::data::subset(all, {3, 1}).class_names() == named{}.class_names());
+  CHECK(decoded_images{photographs{}}.class_names().empty());
+}
+
 TEST_CASE("decoded_images is a data set, with either policy") {
   CHECK(dataset_laws(decoded_images{photographs{}, random_resized_crop{.size = 24}}) == "");
   CHECK(dataset_laws(decoded_images{photographs{}, resize_center_crop{32, 28}}) == "");

@@ -109,6 +109,7 @@ TEST_CASE("best: within fit") {
                        [&](const auto& m) { return m.first == key; });
   };
   CHECK((has("validation_loss") && has("epoch") && has("format") && has("cordee")));
+  CHECK((has("mean") && has("deviation") && has("classes")));  // as docs/python.md reads them
 }
 
 TEST_CASE("best: refuses before the first step what would fail after an epoch") {

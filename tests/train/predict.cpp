@@ -108,6 +108,11 @@ TEST_CASE("predict: refuses a part of an image") {
   CHECK(contains(error_message([&] { (void)predict(run, pixels, norm); }),
                  "predict: 49 bytes are no whole number of images of 3x4x4, which have 48 bytes"));
   CHECK_THROWS_AS((void)predict(run, std::span(pixels).first(48), norm, 0), usage_error);
+  run.fit_state().data = {{}, true, norm, "the file x"};
+  CHECK_NOTHROW((void)predict(run, std::span(pixels).first(48), norm));
+  CHECK(contains(error_message([&] { (void)predict(run, std::span(pixels).first(48), {}); }),
+                 "predict: images are normalized by mean 0 0 0, deviation 1 1 1; the file x: mean "
+                 "0.25 0.5 0.75, deviation 0.2 0.333333 0.25: give the normalization"));
 }
 
 TEST_CASE("predict: a network with binary_cross_entropy has a sigmoid for each class") {

@@ -75,6 +75,11 @@ inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
 inline nlohmann::json to_json(const train::run_state& s) {
   nlohmann::json schedule = nlohmann::json::array();
   for (const double x : s.schedule) schedule.push_back(to_json(x));
+  nlohmann::json data{{"classes", s.fit.data.class_names}};
+  if (s.fit.data.has_normalization) {
+    data["mean"] = s.fit.data.normalization.mean;
+    data["scale"] = s.fit.data.normalization.scale;
+  }
   nlohmann::json noise = nlohmann::json::array();
   for (const double x : s.fit.noise.averages) noise.push_back(to_json(x));
   return {{"step", s.progress.step},
@@ -99,6 +104,7 @@ inline nlohmann::json to_json(const train::run_state& s) {
             {"count", s.fit.in_epoch.count}}},
           {"schedule", std::move(schedule)},
           {"noise", std::move(noise)},
+          {"data", std::move(data)},
           {"reducer", s.reducer.counters}};
 }
 
@@ -138,6 +144,15 @@ inline train::run_state to_run_state(const nlohmann::json& j) {
   for (const nlohmann::json& x : j.at("schedule")) s.schedule.push_back(to_double(x));
   for (std::size_t k = 0; k < s.fit.noise.averages.size(); ++k)
     s.fit.noise.averages[k] = to_double(j.at("noise").at(k));
+  if (j.contains("data")) {  // else of an older version
+    const nlohmann::json& data = j.at("data");
+    data.at("classes").get_to(s.fit.data.class_names);
+    s.fit.data.has_normalization = data.contains("mean");
+    if (s.fit.data.has_normalization) {
+      data.at("mean").get_to(s.fit.data.normalization.mean);
+      data.at("scale").get_to(s.fit.data.normalization.scale);
+    }
+  }
   for (const nlohmann::json& x : j.at("reducer"))
     s.reducer.counters.push_back(to_integer<std::int64_t>(x));
   return s;

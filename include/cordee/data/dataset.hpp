@@ -11,12 +11,13 @@
 //     read(i, pixels) const    -> int             writes image i, returns its label
 //   };
 //
-// Optional members, which the loader and `split` use where they exist:
+// Optional members, which the loader, `split` and `fit` use where they exist:
 //
 //     read(i, pixels, random) const    -> int     as read, cropped or otherwise drawn at random
 //     order(seed, epoch) const         -> std::vector<std::uint32_t>    the order of an epoch
 //     label(i) const                   -> int     the label that read returns, without reading
 //     reading() const                  -> input_statistics::reading_seconds   of all copies
+//     class_names() const              -> std::vector<std::string>   by label; empty: not known
 //
 // One line tests it: CHECK(dataset_laws(my_dataset{}) == "").
 #pragma once
@@ -25,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -71,6 +73,21 @@ concept Labelled = requires(const S s, std::size_t i) {
   { s.label(i) } -> std::convertible_to<int>;
 };
 
+/// Has names for its labels, which `fit` and `evaluate` compare with those of training.
+template <class S>
+concept NamesClasses = requires(const S s) {
+  { s.class_names() } -> std::convertible_to<std::vector<std::string>>;
+};
+
+/// By label; empty if they are not known.
+template <class S>
+[[gnu::cold]] std::vector<std::string> class_names_of(const S& dataset) {
+  if constexpr (NamesClasses<S>)
+    return dataset.class_names();
+  else
+    return {};
+}
+
 /// True, or a compile error that states the member which is missing, has another type or is likely
 /// misspelt.
 template <class S>
@@ -100,6 +117,11 @@ consteval bool has_dataset_members() {
   static_assert(
       Labelled<S> || !requires { requires std::is_member_function_pointer_v<decltype(&S::label)>; },
       "the optional member 'label' of a data set is 'int label(std::size_t i) const'");
+  static_assert(
+      NamesClasses<S> ||
+          !requires { requires std::is_member_function_pointer_v<decltype(&S::class_names)>; },
+      "the optional member 'class_names' of a data set is 'std::vector<std::string> class_names() "
+      "const'");
   static_assert(Labelled<S> || (
                                    !requires(const S s, std::size_t i) { s.labels(i); } &&
                                    !requires(const S s, std::size_t i) { s.label_of(i); } &&

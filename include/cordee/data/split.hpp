@@ -33,6 +33,7 @@ class subset {
   [[nodiscard]] extent image() const { return dataset_.image(); }
   [[nodiscard]] int classes() const { return dataset_.classes(); }
   [[nodiscard]] std::size_t size() const { return indices_->size(); }
+  [[nodiscard]] std::vector<std::string> class_names() const { return class_names_of(dataset_); }
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     expects(i < indices_->size(), "subset: the index is beyond the subset");
     return dataset_.read((*indices_)[i], pixels);

@@ -193,6 +193,9 @@ class decoded_images {
   }
   [[nodiscard]] int classes() const { return encoded_.classes(); }
   [[nodiscard]] std::size_t size() const { return encoded_.size(); }
+  [[nodiscard]] std::vector<std::string> class_names() const {
+    return detail::data::class_names_of(encoded_);
+  }
   [[nodiscard]] std::string name(std::size_t i) const { return encoded_.name(i); }
   [[nodiscard]] const S& encoded() const { return encoded_; }
 

@@ -22,10 +22,10 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// Saves the mean model to `path`, as `run.save(path)` does, after each epoch whose validation is
-/// better than all before. The file's metadata have the value, as "validation_accuracy" or
-/// "validation_loss", and the "epoch"; a resumed run and a further fit replace the file by a better
-/// one only. Requires a `validation` among fit's arguments. Throws error before the first step if
-/// the folder of `path` cannot be made or written.
+/// better than all before. The file's metadata have what `save` writes, the value, as
+/// "validation_accuracy" or "validation_loss", and the "epoch"; a resumed run and a further fit
+/// replace the file by a better one only. Requires a `validation` among fit's arguments. Throws
+/// error before the first step if the folder of `path` cannot be made or written.
 struct best {
   std::string path;
   validation_measure measure = validation_measure::accuracy;

@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/extent.hpp>
@@ -24,6 +26,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/train/data_description.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -64,11 +67,38 @@ int validation_batch(F& feed) {
 
 /// Throws error for data of another shape than the network's.
 template <class M, class Data>
-[[gnu::cold]] void expect_shapes_match(const Data& data) {
+[[gnu::cold]] void expect_shapes_match(const Data& data, const char* name = "data set") {
   if (data.image() != M::input || data.classes() != M::classes)
-    throw error(concat("the data set has images of ", describe(data.image()), " in ",
+    throw error(concat("the ", name, " has images of ", describe(data.image()), " in ",
                        data.classes(), " classes, the network takes ", describe(M::input), " in ",
                        M::classes, ": give the network the data's image and number of classes"));
+}
+
+/// Throws error for images that are normalized otherwise than those that the weights were trained
+/// on, and for data of other classes. Collective.
+template <class Run>
+[[gnu::cold]] void expect_data_of(Run& run, const normalization& norm,
+                                  const std::vector<std::string>& class_names, const char* owner) {
+  run.abort_peers_on_throw([&] {
+    const data_description& known = run.fit_state().data;
+    expect_same_normalization(known, norm, Run::model_type::input.channels, owner);
+    expect_same_classes(known, class_names, owner, "give it those classes, in that order");
+  });
+}
+
+/// Of a fit's validation, all that is known before the first step; of other callbacks nothing.
+template <class Run, class L>
+void expect_validation_fits(Run&, const L&) {}
+template <class Run, class S>
+[[gnu::cold]] void expect_validation_fits(Run& run, const validation<S>& v) {
+  expects(v.batch >= 0, "validation: .batch is the number of samples of a batch, or 0");
+  expects(v.decode_threads >= 0 && v.decode_threads <= data::most_sample_threads,
+          "validation: .decode_threads is within 0 .. 1024");
+  if (v.dataset.size() == 0)
+    throw error("fit: the validation has no samples: give it some, or leave it out");
+  expect_shapes_match<typename Run::model_type>(v.dataset, "validation");
+  expect_same_classes(run.fit_state().data, data::class_names_of(v.dataset), "fit: the validation",
+                      "give it those classes, in that order");
 }
 
 /// f() with the exact mean of what differs between ranks, of the weights' average where the
@@ -108,6 +138,7 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
   expects(decode_threads >= 0 && decode_threads <= data::most_sample_threads,
           "evaluate: .decode_threads is within 0 .. 1024");
   expect_shapes_match<typename Run::model_type>(dataset);
+  expect_data_of(run, norm, data::class_names_of(dataset), "evaluate: the data set");
   return run.with_mean_model([&] {
     const auto ranks = static_cast<std::size_t>(run.comm().size());
     const auto rank = static_cast<std::size_t>(run.comm().rank());

@@ -109,6 +109,7 @@ template <class F>
                          ": give the loader `void seek(std::int64_t step)`"));
   }
   own.epochs = feed.epoch(own.update);
+  own.data = description_of(feed, state.data, state.resume != nullptr, reports);
   state = own;
 }
 
@@ -134,6 +135,7 @@ template <class Run, class F, class... Callbacks>
   const bool reports = run.comm().rank() == 0;
   fit_state& state = run.fit_state();
   begin_fit(state, feed, reports);
+  (expect_validation_fits(run, callbacks), ...);
   const std::int64_t first = feed.step();
   std::int64_t total = feed.steps(epochs);
   if constexpr (sizeof...(callbacks) > 0)

@@ -136,6 +136,7 @@ template <class State>
 /// A state at which the next fit continues.
 template <class State>
 [[nodiscard, gnu::cold]] State to_resume(State s) {
+  s.data.source = "the run to be continued";
   s.resume = &continue_fit<State>;
   s.expect_same = &expect_same_position<State>;
   return s;

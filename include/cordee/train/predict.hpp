@@ -69,7 +69,8 @@ void append_probabilities(const M& model, const N* logits, std::size_t classes,
 /// (images, channels, height, width), in the data set's channel order and with the normalization
 /// that it was trained with. Each rank gives images of its own, any number of them, and gets
 /// theirs; a NaN in the logits makes an image's probabilities NaN. Collective. Throws error if
-/// `images` is no whole number of the network's images.
+/// `images` is no whole number of the network's images, and for another normalization than the one
+/// of training, where the run or the loaded file knows it.
 template <class Run>
 std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
                             const normalization& norm, int batch_size = 250) {
@@ -80,6 +81,7 @@ std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
     throw error(concat("predict: ", images.size(), " bytes are no whole number of images of ",
                        describe(M::input), ", which have ", M::input.size(),
                        " bytes each: resize and crop them as for evaluation"));
+  detail::train::expect_data_of(run, norm, {}, "predict");
   return run.with_mean_model([&] {
     const detail::train::unlabelled_images data{M::input, M::classes, images};
     upload<typename Run::device> uploaded(run.model().get_device());

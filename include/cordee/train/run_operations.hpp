@@ -53,8 +53,9 @@ class run_operations {
   }
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments, with
-  /// `metadata`, such as {{"classes", "daisy, roses"}}, beside the library's; rank 0 writes, and
-  /// makes folders of the path that are missing.
+  /// `metadata` beside the library's. After `fit` or `load` these are, unless `metadata` has them,
+  /// "mean", "deviation" and "classes" of the data (data_description.hpp). Rank 0 writes, and makes
+  /// folders of the path that are missing.
   void save(const std::string& path,
             const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     // save_weights and load_weights are found by argument-dependent lookup, once declared.
@@ -88,7 +89,8 @@ class run_operations {
 
   /// Rank 0 reads weights of F32, F64, F16 or BF16 and broadcasts them; throws, with the tensors'
   /// names, if the file does not fit the network. Returns the names of the network's tensors that
-  /// were not read.
+  /// were not read. Class names and normalization that the file has are compared with those of data
+  /// that `fit`, `evaluate` and `predict` are given later.
   std::vector<std::string> load(const std::string& path, load_options options = {}) {
     static_assert(
         requires(Run& r) { load_weights(r, path, options); },

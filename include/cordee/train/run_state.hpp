@@ -6,7 +6,7 @@
 //   progress    step, applied, round; epoch and learning rate of the last step; skips in a row
 //   scale       the loss scale, and the finite steps since it last changed
 //   fit         the loader's position, skipped steps, the sums of the epoch so far, the averages of
-//               the gradient's noise
+//               the gradient's noise, class names and normalization of the data
 //   schedule    what an adaptive schedule has learned
 //   reducer     what a reducer keeps beside its slots: an asynchronous server's weights and clock
 //   preconditioner
@@ -30,6 +30,7 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/train/data_description.hpp>
 #include <cordee/train/gradient_noise.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/step.hpp>
@@ -71,6 +72,7 @@ struct fit_state {
   metrics in_epoch{};                          // sums since the epoch began
   gradient_noise noise{};                      // if it is measured
   double epochs = 0;                           // of data seen before `update`
+  data_description data{};                     // what the weights were trained on
   /// Set by a restore: the next fit continues here. Sets the update of the loader `own` at which it
   /// does, and what `own` has of the steps before; prints a sentence where it is another update and
   /// `reports` is set (loader_position.hpp).

@@ -135,9 +135,12 @@ void write_segments(Run& run, const std::string& path, typename Run::span plane,
   allreduce_host(run.comm(), barrier, reduce_op::sum);
 }
 
-/// Rank 0 writes the mean model, and `metadata` beside the library's. Collective.
+/// Rank 0 writes the mean model, and beside `metadata` the library's and what the run knows of its
+/// data (data_description.hpp). Collective.
 template <class Run>
 void save_weights(Run& run, const std::string& path, io::tensor_metadata metadata = {}) {
+  metadata =
+      with_description(std::move(metadata), run.fit_state().data, Run::model_type::input.channels);
   run.with_mean_model([&] {
     write_segments(run, path, run.weights(), run.segments(), std::move(metadata));
     return 0;
@@ -151,6 +154,8 @@ void save_evaluated_weights(Run& run, const std::string& path, io::tensor_metada
   std::vector<segment> table;
   for (const segment& s : run.segments())
     if (Run::model_type::is_evaluated(s)) table.push_back(s);
+  metadata =
+      with_description(std::move(metadata), run.fit_state().data, Run::model_type::input.channels);
   run.with_mean_model([&] {
     write_segments(run, path, run.weights(), table, std::move(metadata));
     return 0;
@@ -190,6 +195,8 @@ std::vector<std::string> load_weights(Run& run, const std::string& path, load_op
     }
     device.copy(run.weights().data, weights.data(), weights.size() * sizeof(Real), run.compute());
     device.finish(run.compute());
+    run.fit_state().data = read_description(file.metadata(), Run::model_type::input.channels,
+                                            Run::model_type::classes, options.classifier, path);
   }
   run.adopt_weights();
   allreduce_host(run.comm(), unread, reduce_op::max);
