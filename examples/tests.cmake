@@ -205,6 +205,9 @@ cordee_example_property(own_block COST ${long_test})
 cordee_example(own_block.check MATCH "the gradients of 30 tensors agree with finite differences" ARGS --check)
 cordee_example_options(own_block "--check")
 
+cordee_example(own_model NUMBER "${accuracy}" 55 80 ARGS --epochs 1 --ranks 3)  # 70.7, 70.5, 74.5
+cordee_example_options(own_model "--ranks 4")
+
 # 37.3, 30.6, 43.2
 cordee_example(own_optimizer MATCH "lion, beta1 0.9" NUMBER "${accuracy}" 20 60 ARGS --epochs 0.5)
 cordee_refuses(own_optimizer.beta ".*lion: beta1 and beta2 must be in" --beta1 1)
