@@ -81,7 +81,7 @@ struct softmax_regression {
     }
   }
 
-  // Adds to the gradients; ready(k) for each trainable segment, last first: its bucket then travels.
+  // Adds to the gradients; ready(k) for each trainable segment, the last first.
   template <class Ready>
   void backward(const packed_parameters&, span_on<float, cpu> grads, write_mode, Ready&& ready,
                 cpu::stream) {
