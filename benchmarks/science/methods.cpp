@@ -183,10 +183,12 @@ std::vector<method<E>> all_methods() {
          return e.on_ranks(t, local_steps{momentum_sgd, e.p.period, e.p.epochs / 2}, steps(e, t));
        }},
       {"dmsgd", of_sgd, on_shards(local_steps{momentum_sgd, 1}, 1)},
-      {"decentlam", of_sgd, on_shards(decentlam{.weight_decay = 1e-4}, 1)},
+      {"decentlam", of_sgd,
+       on_shards(decentlam{.weight_decay = 1e-4, .momentum_correction = false}, 1)},
       {"qg_dmsgd", of_sgd, on_shards(qg_dmsgd{.weight_decay = 1e-4}, 1)},
       {"dmsgd_synced", of_sgd, on_shards(local_steps{momentum_sgd, 1}, all_ranks)},
-      {"decentlam_synced", of_sgd, on_shards(decentlam{.weight_decay = 1e-4}, all_ranks)},
+      {"decentlam_synced", of_sgd,
+       on_shards(decentlam{.weight_decay = 1e-4, .momentum_correction = false}, all_ranks)},
       {"qg_dmsgd_synced", of_sgd, on_shards(qg_dmsgd{.weight_decay = 1e-4}, all_ranks)},
   };
 }

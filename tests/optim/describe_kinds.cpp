@@ -61,14 +61,16 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                            {.epsilon = 0.5},
                            {.nesterov = true},
                            {.decay_on = weight_and_bias},
-                           {.adapt_on = weight_and_bias}});
+                           {.adapt_on = weight_and_bias},
+                           {.always_adapt = false}});
   all_described<lars_unscaled>({}, {{.limits = {.ratio = 3}}, {.limits = {.element = 3}}});
   all_described<lamb>({}, {{.beta1 = 0.5},
                            {.beta2 = 0.5},
                            {.epsilon = 0.5},
                            {.weight_decay = 0.5},
                            {.decay_on = weight_and_bias},
-                           {.adapt_on = weight_and_bias}});
+                           {.adapt_on = weight_and_bias},
+                           {.always_adapt = false}});
   all_described<lambc>({}, {{.limits = {.least = 0.5}}, {.limits = {.most = 0.5}}});
   all_described<larc>({}, {{.limits = {.clip = false}}});
   CHECK(lars{}.describe() != lars_norm_of_sum{}.describe());
@@ -95,10 +97,10 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
   all_described<decentlam>({}, {{.momentum = 0.5},
                                 {.weight_decay = 0.5},
                                 {.nesterov = true},
-                                {.momentum_correction = true},
+                                {.momentum_correction = false},
                                 {.decay_on = weight_and_bias}});
   all_described<decentlam_over<lars>>(
-      {}, {{.optimizer = {.momentum = 0.5}}, {.momentum_correction = true}});
+      {}, {{.optimizer = {.momentum = 0.5}}, {.momentum_correction = false}});
   all_described<clip<sgd>>({}, {{.optimizer = {.momentum = 0.5}}, {.max_norm = 3}, {.epsilon = 0}});
   all_described<local_steps<sgd>>(
       {}, {{.optimizer = {.momentum = 0.5}}, {.period = 3}, {.start_epoch = 2.5}});

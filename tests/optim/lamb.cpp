@@ -9,9 +9,11 @@
 #include <cordee/optim/lamb.hpp>
 #include <cordee/testing/optimizer_fixture.hpp>
 
+#include "tests/support/planes.hpp"
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
+using support::planes_of;
 using support::relative;
 
 static_assert(OptimizerOn<lamb, float, cpu> && OptimizerOn<nvlamb, double, cpu>);
@@ -79,4 +81,24 @@ TEST_CASE("lamb: decay acts inside the ratio, on the kinds in decay_on alone") {
       const double expected = s.kind == kind::weight ? 0.9 * before[i] : before[i];
       if (std::abs(after[i] - expected) > 1e-14) FAIL_CHECK(s.name << " " << i);
     }
+}
+
+// timm 1.0.31's Lamb(lr=0.1, weight_decay=0, max_grad_norm=None) steps from (3, 4) to (2.9, 4),
+// always_adapt=True to (2.5, 4).
+TEST_CASE(
+    "lamb: without always_adapt there is no ratio where there is no weight decay, as in timm") {
+  const auto stepped = [](const auto& optimizer) {
+    planes_of<std::remove_cvref_t<decltype(optimizer)>> p{optimizer};
+    p.weights[0] = 3;
+    p.weights[1] = 4;
+    p.grads[0] = 1;
+    p.step(0.1);
+    return p.weights[0];
+  };
+  const double root = 1e-7;  // u is 1 / (1 + epsilon), epsilon 1e-6, times lr
+  CHECK(std::abs(stepped(lamb{.weight_decay = 0, .always_adapt = false}) - 2.9) < 2 * root);
+  CHECK(std::abs(stepped(lamb{.weight_decay = 0}) - 2.5) < 1e-14);
+  CHECK(std::abs(stepped(lambc{.weight_decay = 0}) - 2.9) < 2 * root);
+  CHECK(std::abs(stepped(nvlamb{.decay_on = kind::bias, .always_adapt = false}) - 2.9) < 2 * root);
+  CHECK(stepped(lamb{.always_adapt = false}) == stepped(lamb{}));
 }

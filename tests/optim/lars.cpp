@@ -141,3 +141,24 @@ TEST_CASE("larc limits a segment's rate to the learning rate, unless .clip is fa
     CHECK(std::abs(scale.weights[0] - (1 - 4 * learning_rate)) < 1e-2 * learning_rate);
   }
 }
+
+// timm 1.0.31's Lars(lr=0.1, weight_decay=0) steps from (3, 4) to (2.9, 4), always_adapt=True to
+// (2.9995, 4).
+TEST_CASE(
+    "lars: without always_adapt there is no ratio where there is no weight decay, as in timm") {
+  const auto stepped = [](const lars_lr_outside& optimizer) {
+    planes_of<lars_lr_outside> p{optimizer};
+    p.weights[0] = 3;
+    p.weights[1] = 4;
+    p.grads[0] = 1;
+    p.step(0.1);
+    return p.weights[0];
+  };
+  CHECK(stepped({.weight_decay = 0, .always_adapt = false}) == relative(2.9, ulp));
+  CHECK(stepped({.weight_decay = 0}) == relative(2.9995, 1e-11));  // epsilon is 1e-8
+  // Nor for a kind that does not decay; with decay both are the same.
+  CHECK(stepped({.weight_decay = 0.1, .decay_on = kind::bias, .always_adapt = false}) ==
+        relative(2.9, ulp));
+  CHECK(stepped({.weight_decay = 0.1, .always_adapt = false}) == stepped({.weight_decay = 0.1}));
+  CHECK(stepped({.weight_decay = 0.1}) > 2.999);
+}

@@ -69,7 +69,7 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         larc{.weight_decay = decay}, lars_norm_of_sum{.weight_decay = decay},
         adam{.weight_decay = decay}, centered_rmsprop{.weight_decay = decay},
         rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
-        adamp{.weight_decay = decay}, decentlam{.weight_decay = decay, .momentum_correction = true},
+        adamp{.weight_decay = decay}, decentlam{.weight_decay = decay},
         decentlam_over{lars{.weight_decay = decay}}, decentlam_over{lamb{.weight_decay = decay}},
         decentlam_over{adamw{.weight_decay = decay}},
         qg_dmsgd{.weight_decay = decay, .nesterov = true},

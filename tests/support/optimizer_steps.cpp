@@ -67,6 +67,10 @@ int main() {
   show("lars_lr_outside, Nesterov",
        lars_lr_outside{.weight_decay = 0.01, .trust_coefficient = 0.5, .nesterov = true});
   show("larc of weights", larc{.weight_decay = 0.01, .epsilon = 1e-8, .adapt_on = kind::weight});
+  show("lamb without decay", lamb{.weight_decay = 0, .always_adapt = false});
+  show("nvlamb without decay", nvlamb{.weight_decay = 0});
+  show("lars_lr_outside without decay",
+       lars_lr_outside{.weight_decay = 0, .trust_coefficient = 0.5, .always_adapt = false});
   show("apex: clip{lamb}", clip{lamb{.weight_decay = 0.01}, 1.0, 0.0});
   show("apex: clip{nvlamb}", clip{nvlamb{.weight_decay = 0.01}, 1.0, 0.0});
   show("apex: larc", larc{.weight_decay = 0.01});

@@ -22,7 +22,8 @@ inline constexpr std::array<segment, 4> four_kinds{
 template <class O, class Real = double>
 struct planes_of {
   O optimizer;
-  std::vector<Real> weights = std::vector<Real>(256), grads = weights, slot = weights;
+  std::vector<Real> weights = std::vector<Real>(256), grads = weights, slot = weights,
+                    second = weights;  // `second` where there are two slots
   step_info info{};
 
   /// Replaces the gradient in `grads` by the optimizer's proposal.
@@ -45,6 +46,7 @@ struct planes_of {
     segmented_squares<Real>(cpu::stream{}, table, on(weights), {squared_weight_norms.data(), 4});
     segmented_squares<Real>(cpu::stream{}, table, on(grads), {squared_grad_norms.data(), 4});
     optimizer_view<Real, cpu, O::slots> v{on(weights), on(grads), {on(slot)}, table};
+    if constexpr (O::slots > 1) v.slots[1] = on(second);
     v.squared_weight_norms = {squared_weight_norms.data(), 4};
     v.squared_grad_norms = {squared_grad_norms.data(), 4};
     v.sums = {sums.data(), 4};

@@ -93,7 +93,7 @@ TEST_CASE("DecentLaM reaches its golden path, and DSGD's limit for any momentum"
   reaches(end, dsgd_limit, 1e-11);
   CHECK(close(mean_square_error(end), 0.00632639643629, 1e-13));
   reaches(path(decentlam{.momentum = 0.7, .nesterov = true}, many_steps), dsgd_limit, 1e-11);
-  reaches(path(decentlam{.momentum_correction = true}, many_steps), dsgd_limit, 1e-11);
+  reaches(path(decentlam{.momentum_correction = false}, many_steps), dsgd_limit, 1e-11);
   reaches(path<fp32>(decentlam{}, many_steps), dsgd_limit, 2e-6);
 }
 

@@ -136,17 +136,14 @@ TEST_CASE("consensus_distance: is equal on all ranks, and of trainable weights o
   });
 }
 
-TEST_CASE("decentlam over an exact mean equals velocity_sgd without momentum correction") {
+TEST_CASE("decentlam over an exact mean equals velocity_sgd, by default both corrected") {
   const auto over_ring = [](threads comm) { return ring{comm}; };
   const std::vector<double> any{0.1, 0.0, 0.02, 0.3, 2e-11, 0.1, 0.05, 0.05};
   const std::vector<double> same(12, 0.1);
   for (const int ranks : rank_counts)
     for (const bool nesterov : {false, true}) {
       const decentlam optimizer{.momentum = 0.8, .weight_decay = 0.01, .nesterov = nesterov};
-      const velocity_sgd v{.momentum = 0.8,
-                           .weight_decay = 0.01,
-                           .nesterov = nesterov,
-                           .momentum_correction = false};
+      const velocity_sgd v{.momentum = 0.8, .weight_decay = 0.01, .nesterov = nesterov};
       const sgd p{.momentum = 0.8, .weight_decay = 0.01, .nesterov = nesterov};
       const auto equal = [&](const auto& a, const auto& b) {
         for (std::size_t r = 0; r < a.size(); ++r)
@@ -162,7 +159,7 @@ TEST_CASE("decentlam over an exact mean equals velocity_sgd without momentum cor
 
 TEST_CASE("decentlam: learning rates of zero and almost zero leave all weights finite") {
   for (const double start : {0.0, 2e-11})
-    for (const auto& w : trained(4, decentlam{.momentum_correction = true},
+    for (const auto& w : trained(4, decentlam{},
                                  [](threads comm) {
                                    return gossip{comm, topologies::symmetric_exponential{}};
                                  },

@@ -10,10 +10,11 @@
 //
 // The momentum is built from the mixed displacement, so it does not amplify the bias that different
 // data on neighboring ranks cause. u is a displacement; the published buffer is u / lr, which is 0
-// / 0 where warm-up starts or cosine ends. Both agree while lr is constant, and under all learning
-// rates but zero with `momentum_correction` (momentum times lr / previous lr, where the previous lr
-// is above 1e-7). The ranks' disagreement enters u too: comm/stability.hpp states for which graphs
-// it decays.
+// / 0 where warm-up starts or cosine ends. With `momentum_correction` (momentum times lr / previous
+// lr, where the previous lr is above 1e-7), the default, both are equal under all learning rates
+// but zero; without it they agree while lr is constant, and a drop of lr reaches the momentum over
+// some 1 / (1 - momentum) steps. The ranks' disagreement enters u too: comm/stability.hpp states
+// for which graphs it decays while lr is constant.
 #pragma once
 
 #include <string>
@@ -102,7 +103,7 @@ struct decentlam {
   double momentum = 0.9;
   double weight_decay = 0;
   bool nesterov = false;
-  bool momentum_correction = false;
+  bool momentum_correction = true;
   kinds decay_on = kind::weight;
 
   template <class Real, class D>
@@ -143,7 +144,7 @@ struct decentlam_over {
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};
-  bool momentum_correction = false;
+  bool momentum_correction = true;
 
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,

@@ -8,13 +8,18 @@
 //   u = m^ / (sqrt(v^) + epsilon) + weight_decay w
 //   w <- w - lr ratio u        ratio = |w| / |u| per segment, within `limits`; 1 if |w| or |u| is 0
 //
-//   lamb            adapts the weights alone                             Google's BERT, apex, timm
+//   lamb            adapts the weights alone                             Google's BERT
 //   nvlamb          adapts every segment, batch norm and biases too      the paper, optax, NVIDIA
 //   lambc           lamb with a ratio of at most 1                       timm's trust_clip
 //   deepspeed_lamb  adapts every segment, by a ratio within 0.01 .. 10 of the u whose moments are
 //                   not corrected; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
 //
-// The others correct the bias of the moments in u. apex's and NVIDIA's code clips the global norm
+// timm's Lamb and apex's FusedLAMB have no ratio (1) for parameters without weight decay, which are
+// biases and norms in most recipes, and everything at weight_decay = 0: this is `lamb`, `lambc` with
+// always_adapt = false. By default `lamb` adapts weights that do not decay, too; at a weight_decay
+// above 0 on the weights both are the same. nvlamb is timm's always_adapt and apex's use_nvlamb.
+//
+// All but deepspeed_lamb correct the bias of the moments in u. apex's and NVIDIA's code clips the global norm
 // first, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon in the clipping;
 // timm's does so by default; the paper does not.
 //
@@ -105,7 +110,7 @@ struct lamb_descent_body {
 
   CORDEE_HOST_DEVICE descent<Real> for_segment(kind what, std::size_t k) const {
     const double ratio =
-        optimizer.adapt_on(what)
+        has_trust_ratio(optimizer, what)
             ? optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]))
             : 1;
     return {w, u, factor<Real>(info->learning_rate * ratio * optimizer.step_factor(*info))};
@@ -122,7 +127,7 @@ struct lamb_ratio_body {
 
   CORDEE_HOST_DEVICE scaled_direction<Real> for_segment(kind what, std::size_t k) const {
     double scale = 1 - optimizer.beta1;
-    if (optimizer.adapt_on(what))
+    if (has_trust_ratio(optimizer, what))
       scale *= optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]));
     if (Optimizer::form::corrects_step) scale *= root_of_sum(optimizer, *info);
     return {u, factor<Real>(scale)};
@@ -201,6 +206,7 @@ struct basic_lamb {
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;
   kinds adapt_on = Form::adapt_on;
+  bool always_adapt = true;  // false: no ratio where there is no weight decay
   ratio_limits limits = Form::limits;
 
   template <class Real, class D>
@@ -242,7 +248,8 @@ struct basic_lamb {
     return concat(Form::name, ", betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
                   ", weight decay ", weight_decay, " inside the trust ratio",
                   adapt_on == core::trainable ? ", which adapts every segment" : "",
-                  limits.describe(), describe_kinds("decays", decay_on),
+                  always_adapt ? "" : ", no trust ratio without weight decay", limits.describe(),
+                  describe_kinds("decays", decay_on),
                   adapt_on == core::trainable ? "" : describe_kinds("adapts", adapt_on));
   }
 };

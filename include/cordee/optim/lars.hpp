@@ -24,7 +24,13 @@
 // Kinds not in `adapt_on` have ratio 1, kinds not in `decay_on` are not decayed. Both are the
 // weights alone by default: scales and shifts of batch norm and biases neither adapt nor decay, as
 // in MLPerf's reference. LARC adapts every segment, and, as in apex, a segment whose gradient is
-// zero does not decay in that step. timm's `trust_clip` is larc with adapt_on = kind::weight.
+// zero does not decay in that step.
+//
+// timm's Lars has no ratio for parameters without weight decay, thus for all at weight_decay = 0:
+// this is `lars_lr_outside` with always_adapt = false. By default we adapt weights that do not
+// decay, too. timm's `trust_clip` is larc with that and adapt_on = kind::weight, but for a tensor
+// that is zero or has no gradient: there timm's rate is min(lr, 1), ours lr, and timm decays the
+// tensor without gradient.
 #pragma once
 
 #include <algorithm>
@@ -205,6 +211,7 @@ struct basic_lars {
   bool nesterov = false;
   kinds decay_on = kind::weight;
   kinds adapt_on = Form::adapt_on;
+  bool always_adapt = true;  // false: no ratio where there is no weight decay
 
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
@@ -244,7 +251,7 @@ struct basic_lars {
     return concat(Form::name, nesterov ? " (Nesterov)" : "", ", trust coefficient ",
                   trust_coefficient, ", momentum ", momentum, ", weight decay ", weight_decay, ", ",
                   Form::order, epsilon == Form::epsilon ? "" : concat(", epsilon ", epsilon),
-                  limits.describe(),
+                  limits.describe(), always_adapt ? "" : ", no trust ratio without weight decay",
                   adapt_on == kind::weight && decay_on == kind::weight
                       ? "; biases and batch norm neither decay nor adapt"
                       : "",

@@ -29,6 +29,16 @@ CORDEE_HOST_DEVICE inline double trust_ratio(double trust_coefficient, double we
   return std::isfinite(ratio) ? ratio : 1;
 }
 
+/// Whether a segment of this kind has a trust ratio: with `always_adapt` every kind in `adapt_on`,
+/// else, as in timm and apex, those that decay, too.
+template <class Optimizer>
+CORDEE_HOST_DEVICE bool has_trust_ratio(const Optimizer& optimizer, kind what) {
+  bool by_decay = true;
+  if constexpr (requires { optimizer.always_adapt; })  // of an optimizer of your own: always
+    by_decay = optimizer.always_adapt || (optimizer.weight_decay != 0 && optimizer.decay_on(what));
+  return optimizer.adapt_on(what) && by_decay;
+}
+
 /// g + decay w
 template <class Real>
 struct decayed_value {
@@ -53,7 +63,7 @@ struct trust_ratio_body {
   CORDEE_HOST_DEVICE Arithmetic for_segment(kind what, std::size_t k) const {
     const double grad_norm = std::sqrt(squared_grad_norms[k]);
     double decay = optimizer.decay_on(what) ? optimizer.weight_decay : 0, ratio = 1;
-    if (optimizer.adapt_on(what)) {
+    if (has_trust_ratio(optimizer, what)) {
       ratio = optimizer.ratio(std::sqrt(squared_weight_norms[k]), grad_norm, decay,
                               info->learning_rate);
       if (Optimizer::form::skips_zero_norms && grad_norm == 0) decay = 0;

@@ -220,8 +220,11 @@ std::string skipped_step_changes_nothing(const O& optimizer) {
     if (k == 0 || k == 2) {
       const auto before = state(run);
       skipping.inject_nan = true;
-      run.step(micro, k);
+      const bool applied = run.step(micro, k).finite();
       skipping.inject_nan = false;
+      if (O::needs == agreement::exact && applied)
+        return "a gradient with a NaN was applied: propose made it finite, and the step was not "
+               "skipped; keep what is not finite (std::max, std::fmin and comparisons lose a NaN)";
       if constexpr (O::needs == agreement::mixing) {
         for (const Real x : state(run))
           if (!std::isfinite(x))

@@ -84,7 +84,7 @@ std::optional<quantiles> ratios(const O& outer, [[maybe_unused]] const Planes& p
     planes.for_norms(s, [&](const segment& of, double weights, double gradient, double sum) {
       if (!core::isfinite(gradient)) return;
       for_optimizer_of(outer, of, info.learning_rate, [&](const inner& optimizer, double rate) {
-        if (!optimizer.adapt_on(of.kind)) return;
+        if (!optim::has_trust_ratio(optimizer, of.kind)) return;
         if constexpr (RatioOfGradient<inner>)
           found.push_back(
               optimizer.ratio(weights, inner::form::norm_of_sum ? sum : gradient,
