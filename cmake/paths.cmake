@@ -3,7 +3,7 @@
 #
 # Fails where a page, or a comment in the source, names a source file or page that does not exist. A path begins at the
 # root or below include/cordee, or the file is beside the one that names it; * and {a,b} are expanded. Blocks of code in
-# pages are not read. Usage: cmake -D ROOT=<the repository> -P paths.cmake
+# pages are not read. A test that reads, or names, a path outside the repository fails too. Usage: cmake -D ROOT=<the repository> -P paths.cmake
 cmake_minimum_required(VERSION 3.25)
 set(path "[A-Za-z0-9_./*{},-]+[.](hpp|cpp|cuh|cu|cmake|md|py|sh|tsv)")
 
@@ -53,4 +53,17 @@ foreach(file IN LISTS pages files)
       endif()
     endforeach()
   endforeach()
+endforeach()
+
+file(GLOB_RECURSE tests RELATIVE ${ROOT} ${ROOT}/tests/*.?pp ${ROOT}/tests/*.cmake ${ROOT}/tests/CMakeLists.txt
+  ${ROOT}/examples/*.cmake ${ROOT}/benchmarks/*.cmake)
+list(FILTER tests EXCLUDE REGEX "^tests/support/path_violations/")
+if(ROOT MATCHES "path_violations$")
+  file(GLOB tests RELATIVE ${ROOT} ${ROOT}/tests/*/*.cpp)
+endif()
+foreach(file IN LISTS tests)
+  file(READ ${ROOT}/${file} text)
+  if(text MATCHES "(CORDEE|PROJECT|CMAKE)_SOURCE_DIR[}\" ]*/[.][.]|skip[a-z_]*[(][^\n]*[ \"][.][.]/")
+    message(SEND_ERROR "${file} names ${CMAKE_MATCH_0}, outside the repository: take the path from an option or a variable")
+  endif()
 endforeach()

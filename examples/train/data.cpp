@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The formats of data, each a function.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -60,6 +61,14 @@ data_sources open_synthetic(const settings& s, const extent& image) {
   return {dataset{training}, dataset{held_out}, {}};
 }
 
+broken_image broken_option(const settings& s) {
+  return s.skip_broken ? broken_image::skip : broken_image::refuse;
+}
+
+image_folder open_folder(const settings& s, const std::string& path) {
+  return image_folder{path, {.other_formats = broken_option(s)}};
+}
+
 /// Encoded images; without validation data a part of the training data is held out.
 template <EncodedDataset S, class Open>
 data_sources open_photographs(const settings& s, const extent& image, const Open& open,
@@ -69,9 +78,7 @@ data_sources open_photographs(const settings& s, const extent& image, const Open
                        "the network takes ", describe(image)));
   const random_resized_crop crop{.size = image.width};
   const resize_center_crop center{image.width * 8 / 7, image.width};
-  const decoding_options decoding{
-      .broken = s.skip_broken ? broken_image::skip : broken_image::refuse,
-      .scaled_decoding = s.scaled_decoding};
+  const decoding_options decoding{.broken = broken_option(s), .scaled_decoding = s.scaled_decoding};
   const S training = open(s.data);
   if (!s.validation_data.empty())
     return {dataset{decoded_images{training, crop, decoding}},
@@ -111,7 +118,7 @@ void write_settings(const settings& s) {
 int count_classes(const settings& s) {
   if (s.classes > 0) return s.classes;
   if (s.format == "idx" || s.format == "cifar10" || s.format == "synthetic") return 10;
-  if (s.format == "folder") return image_folder{s.data}.classes();
+  if (s.format == "folder") return open_folder(s, s.data).classes();
   if (s.format == "packed") return packed_images{s.data}.classes();
   throw error(
       concat("--format ", s.format, " does not say how many classes there are: give --classes"));
@@ -125,22 +132,28 @@ data_sources open_format(const settings& s, const extent& image) {
   if (s.format == "cifar10") return open_cifar10(s);
   if (s.format == "folder")
     return open_photographs<image_folder>(
-        s, image, [](const std::string& path) { return image_folder{path}; },
-        image_folder{s.data}.class_names());
+        s, image, [&](const std::string& path) { return open_folder(s, path); },
+        open_folder(s, s.data).class_names());
   if (s.format == "packed")
     return open_photographs<packed_images>(
         s, image, [](const std::string& path) { return packed_images{path}; }, {});
   if (s.format == "tfrecord")
-    return open_photographs<tfrecord>(s, image,
-                                      [&](const std::string& path) {
-                                        return tfrecord{path, {.classes = s.classes}};
-                                      },
-                                      {});
+    return open_photographs<tfrecord>(
+        s, image,
+        [&](const std::string& path) {
+          return tfrecord{
+              path, {.classes = s.classes, .first_label = s.first_label < 0 ? 1 : s.first_label}};
+        },
+        {});
 #if defined(WITH_WEBDATASET)
   if (s.format == "webdataset")
     return open_photographs<webdataset>(s, image,
                                         [&](const std::string& path) {
-                                          return webdataset{path, {.classes = s.classes}};
+                                          return webdataset{
+                                              path,
+                                              {.classes = s.classes,
+                                               .first_label = std::max(s.first_label, 0),
+                                               .broken = broken_option(s)}};
                                         },
                                         {});
 #else

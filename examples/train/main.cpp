@@ -97,11 +97,15 @@ void add_options(CLI::App& app, settings& s) {
   data("--held-out", s.held_out, "That part, of each class")->check(CLI::Range(0.0, 0.9));
   data("--classes", s.classes, "Number of classes, where the data do not say it")
       ->check(NonNegativeNumber);
+  data("--first-label", s.first_label,
+       "Label of the first class in shards; -1: 1 of tfrecord, 0 of webdataset")
+      ->check(CLI::Range(-1, 1 << 30));
   data("--decode-threads", s.decode_threads, "Per rank; 0: the cores divided by the ranks")
       ->check(NonNegativeNumber);
   app.add_flag("--scaled-decoding", s.scaled_decoding, "Decode large JPEGs at a reduced scale")
       ->group("Data");
-  app.add_flag("--skip-broken", s.skip_broken, "Take the next image for one that is broken")
+  app.add_flag("--skip-broken", s.skip_broken,
+               "Replace or leave out, count and print what is broken or suspicious")
       ->group("Data");
 
   const auto augmentation = [&](auto name, auto& x, auto help) {

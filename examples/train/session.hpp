@@ -216,7 +216,8 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
     return done;
   }
   if (comm.rank() == 0) {
-    std::printf("%s\n", describe(run, feed, s.epochs).c_str());
+    std::printf("%s\nvalidation     %s\n", describe(run, feed, s.epochs).c_str(),
+                data.validation.describe().c_str());
     std::fflush(stdout);
     if (!s.dry_run && !s.output.empty()) write_settings(s);
   }

@@ -25,6 +25,7 @@ struct settings {
   std::string format = "folder", data, validation_data;
   double held_out = 0.2;  // fraction of each class for validation, where the data have no such part
   int classes = 0;        // of shards, which do not say it
+  int first_label = -1;   // of shards; -1: the format's
   int decode_threads = 0;
   bool scaled_decoding = false, skip_broken = false;
   // network

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -66,6 +67,9 @@ TEST_CASE("image_folder: classes and files in torchvision's order") {
   CHECK_THROWS_AS((void)data.label(9), usage_error);
   CHECK_THROWS_AS(data.read(9, file), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
+  CHECK(data.describe().ends_with(
+      "; passed over: 2: files beside the classes (the first: 1.jpg); 1: files .txt (" +
+      files.path() + "/b/notes.txt)"));
 }
 
 TEST_CASE("image_folder: symbolic links are followed, but not to where they are") {
@@ -115,16 +119,12 @@ TEST_CASE("image_folder: formats that are not decoded are refused, or left out a
 namespace {
 
 /// Whether a part of every `step`-th photograph is the crop of its whole decode.
-void check_photographs(const std::string& path, std::size_t of_a_class, std::size_t step) {
-  const image_folder data(path);
-  CHECK(data.size() == 5 * of_a_class);
-  CHECK(data.class_names() ==
-        std::vector<std::string>{"daisy", "dandelion", "roses", "sunflowers", "tulips"});
+void check_photographs(const image_folder& data, std::size_t step) {
   detail::images::decoder d;
   detail::core::pod_vector<std::uint8_t> rgb;
   file_bytes file;
   for (std::size_t i = 0; i < data.size(); i += step) {
-    CHECK(data.read(i, file) == static_cast<int>(i / of_a_class));
+    CHECK(data.read(i, file) == data.label(i));
     for (const int scale : {1, 2}) {
       const decoded whole = decode_whole(file, scale);
       CHECK(detail::images::reduced(d.size(file, data.name(i)), scale) == whole.size);
@@ -139,15 +139,18 @@ void check_photographs(const std::string& path, std::size_t of_a_class, std::siz
 }  // namespace
 
 TEST_CASE("image_folder: photographs decode, in whole and in part") {
-  check_photographs(CORDEE_SOURCE_DIR "/tests/images/photographs", 2, 1);
+  const image_folder data(CORDEE_SOURCE_DIR "/tests/images/photographs");
+  CHECK(data.size() == 10);
+  CHECK(data.class_names() ==
+        std::vector<std::string>{"daisy", "dandelion", "roses", "sunflowers", "tulips"});
+  check_photographs(data, 1);
 }
 
-TEST_CASE("image_folder: the photographs of the shared folder decode") {
-  const std::string path = CORDEE_SOURCE_DIR "/../shared/data/image-folder";
-  if (std::filesystem::exists(path))
-    check_photographs(path, 40, 9);
-  else
-    support::skip("no photographs at ../shared/data/image-folder");
+TEST_CASE("image_folder: photographs of the user's own decode") {
+  const char* const path = std::getenv("CORDEE_PHOTOGRAPHS");
+  if (path == nullptr)
+    return support::skip("CORDEE_PHOTOGRAPHS names no folder with a folder of images per class");
+  check_photographs(image_folder(path), 9);
 }
 
 TEST_CASE("image_folder: split opens no file") {

@@ -110,7 +110,7 @@ TEST_CASE("webdataset: suspicious members are refused by name, or left out and c
   CHECK(file == b_jpg.data);
   CHECK(contains_all(data.describe(),
                      {"2 samples in 1 tar shards, 2 classes",
-                      "8 members are left out, the first: ", "/abs/c.jpg: its path is absolute"}));
+                      "; 8 members are left out: ", "1: its path is absolute (", "/abs/c.jpg)"}));
 }
 
 TEST_CASE("webdataset: a second image or label of a sample is refused, or left out") {
@@ -136,7 +136,40 @@ TEST_CASE("webdataset: labels are decimal numbers below the number of classes") 
   for (const char* const text : {"7", " 7", "7\r\n", "007"})
     CHECK(shard.make({a_jpg, {"a.cls", to_bytes(text)}}).classes() == 8);
   CHECK(contains_all(shard.refusal({a_jpg, a_cls, b_jpg, b_cls}, {.classes = 1}),
-                     {"b.jpg: label 1, expected 0 to 0"}));
+                     {"b.jpg: label 1, expected 0 to 0", ".first_label = 1"}));
+}
+
+TEST_CASE(
+    "webdataset: labels that begin at 1, and settings that do not fit, are no broken samples") {
+  const one_shard shard;
+  const std::vector<tar_entry> entries{
+      {"a.jpg", {}}, {"a.cls", to_bytes("1")}, {"b.jpg", {}}, {"b.cls", to_bytes("2")}};
+  const webdataset data = shard.make(entries, {.classes = 2, .first_label = 1});
+  CHECK(data.label(0) == 0);
+  CHECK(data.label(1) == 1);
+  CHECK(shard.make(entries, {.first_label = 1}).classes() == 2);
+  CHECK(contains_all(shard.refusal(entries, {.classes = 2, .broken = broken_image::skip}),
+                     {"b.jpg: label 2, expected 0 to 1"}));
+  CHECK(contains_all(shard.refusal(entries, {.first_label = 2, .broken = broken_image::skip}),
+                     {"a.cls: label 1, expected 2 or more; set .first_label"}));
+}
+
+TEST_CASE("webdataset: no sample vanishes by a name with two dots, and others are counted") {
+  const one_shard shard;
+  const tar_entry image{"0.4.jpg", to_bytes("i")}, label{"0.4.cls", to_bytes("1")};
+  for (const auto& entries :
+       {std::vector{a_jpg, a_cls, image, label}, std::vector{image, label, a_jpg, a_cls},
+        std::vector{a_jpg, a_cls, image}, std::vector{label, a_jpg, a_cls},
+        std::vector<tar_entry>{{"0.jpg", {}}, {"0.cls", to_bytes("1")}, image, label}})
+    CHECK(contains_all(shard.refusal(entries), {"x.tar, 0.4.", "ends at the first dot"}));
+  const webdataset data =
+      shard.make({a_jpg, a_cls, image, label, b_jpg, b_cls, {"b.seg.png", {}}, {"b.json", {}}},
+                 {.broken = broken_image::skip});
+  CHECK(data.size() == 2);
+  CHECK(contains_all(data.describe(),
+                     {"2 members are left out: 2: a sample's name ends at the first dot",
+                      "2 members are passed over: 1: members .json (b.json); "
+                      "1: members .seg.png (b.seg.png)"}));
 }
 
 TEST_CASE(
@@ -149,7 +182,10 @@ TEST_CASE(
                                       {"jpg", to_bytes("none")}});
   CHECK(data.size() == 1);
   CHECK(data.name(0) == shard.f.file("x.tar") + ", v1.0/a.jpg");
-  CHECK(contains_all(shard.refusal({{"a.txt", to_bytes("x")}}), {"x.tar: no samples"}));
+  CHECK(contains_all(data.describe(), {"3 members are passed over", "1: hidden files (.b.jpg)",
+                                       "1: members without an ending (jpg)"}));
+  CHECK(contains_all(shard.refusal({{"a.webp", to_bytes("x")}}),
+                     {"x.tar: no samples", "passed over: 1: members .webp (a.webp)"}));
   CHECK(contains_all(message_of<error>([&] { webdataset(shard.f.file("y-{0..3}.tar")); }),
                      {"cannot read ", "y-0.tar"}));
 }

@@ -13,6 +13,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +31,7 @@
 #include <cordee/data/input_statistics.hpp>
 #include <cordee/images/decoder.hpp>
 #include <cordee/images/encoded_dataset.hpp>
+#include <cordee/images/reason_counts.hpp>
 #include <cordee/images/resampling.hpp>
 #include <cordee/images/resize.hpp>
 #include <cordee/images/sample_error.hpp>
@@ -38,7 +41,8 @@ namespace cordee::inline CORDEE_ABI {
 struct decoding_options {
   /// Of an image that cannot be decoded: `refuse` lets `read` throw sample_error, which names it;
   /// with `skip` the next readable image in the order of indices takes its place, label included,
-  /// on all ranks alike. Where a data set is split, that may belong to the other part.
+  /// on all ranks alike. Where a data set is split, that may belong to the other part. The first
+  /// is printed at once, their number by reason when the last copy of the data set is destroyed.
   broken_image broken = broken_image::refuse;
   /// Decodes a JPEG at 1/2, 1/4 or 1/8 of its size where what is cut out of it is still no smaller
   /// than it becomes. Faster; the pixels are not those of a full decode.
@@ -64,6 +68,15 @@ struct decoding_buffers {
 class decoding_state {
  public:
   explicit decoding_state(std::uint64_t most_pixels) : most_pixels_(most_pixels) {}
+  decoding_state(const decoding_state&) = delete;
+  decoding_state& operator=(const decoding_state&) = delete;
+  ~decoding_state() {
+    if (broken_.empty()) return;
+    try {
+      std::fprintf(stderr, "decoded_images: %s\n", describe_broken().c_str());
+    } catch (const std::exception&) {  // no memory for the sentence
+    }
+  }
 
   [[nodiscard]] std::unique_ptr<decoding_buffers> take() {
     {
@@ -81,13 +94,26 @@ class decoding_state {
     idle_.push_back(std::move(buffers));
   }
 
-  void record_broken(std::size_t i, const std::string& message) {
+  void record_broken(std::size_t i, const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
-    broken_.try_emplace(i, message);
+    if (!broken_.try_emplace(i, message).second) return;
+    const bool is_named = message.starts_with(concat(name, ": "));
+    reasons_.add(is_named ? message.substr(name.size() + 2) : message, name);
+    if (broken_.size() == 1)
+      std::fprintf(stderr, "decoded_images: %s; the next image takes its place, as of others\n",
+                   message.c_str());
   }
   [[nodiscard]] std::map<std::size_t, std::string> broken() const {
     const std::lock_guard lock(mutex_);
     return broken_;
+  }
+  /// Empty if none was broken.
+  [[nodiscard]] std::string describe_broken() const {
+    const std::lock_guard lock(mutex_);
+    return broken_.empty()
+               ? std::string()
+               : concat(broken_.size(),
+                        " broken images were replaced by the next: ", reasons_.describe());
   }
 
   using clock = std::chrono::steady_clock;
@@ -113,6 +139,7 @@ class decoding_state {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<decoding_buffers>> idle_;
   std::map<std::size_t, std::string> broken_;
+  reason_counts reasons_;  // of these
   std::atomic<std::int64_t> read_{0}, decode_{0}, resample_{0};
 };
 
@@ -213,7 +240,7 @@ class decoded_images {
       try {
         return make(*buffers, at, pixels, random);
       } catch (const sample_error& e) {
-        state_->record_broken(at, e.what());
+        state_->record_broken(at, encoded_.name(at), e.what());
       }
     }
     throw error("decoded_images: no image of the data set can be decoded");
@@ -238,6 +265,8 @@ class decoded_images {
   [[nodiscard]] input_statistics::reading_seconds reading() const { return state_->seconds(); }
   /// The messages of the broken images that have been skipped so far, by index.
   [[nodiscard]] std::map<std::size_t, std::string> broken() const { return state_->broken(); }
+  /// Their number by reason; empty if there are none.
+  [[nodiscard]] std::string describe_broken() const { return state_->describe_broken(); }
 
   [[nodiscard]] std::string describe() const {
     std::string text = concat(

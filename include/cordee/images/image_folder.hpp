@@ -3,7 +3,8 @@
 //
 // A folder of images, each class a folder in it, with the classes and the order of torchvision's
 // ImageFolder: class names sorted by code points, each class's folders at any depth sorted by path,
-// files sorted in each; symbolic links are followed; files beside the classes are passed over.
+// files sorted in each; symbolic links are followed. Other files, in the classes and beside them, are
+// passed over and counted.
 //
 //   train/daisy/1.jpg   train/daisy/more/2.jpg   train/roses/3.png      0 daisy, 1 roses
 #pragma once
@@ -24,6 +25,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/images/encoded_dataset.hpp>
+#include <cordee/images/reason_counts.hpp>
 #include <cordee/images/sample_error.hpp>
 #include <cordee/io/file.hpp>
 
@@ -130,7 +132,10 @@ class image_folder {
   explicit image_folder(const std::string& path, image_folder_options options = {}) {
     auto all = std::make_shared<contents>();
     all->path = path;
-    all->classes = detail::images::list_folder(path).folders;
+    detail::images::folder_entries top = detail::images::list_folder(path);
+    all->classes = std::move(top.folders);
+    for (const std::string& file : top.files)
+      all->passed_over.add("files beside the classes", file);
     if (all->classes.empty())
       throw error(concat(path, ": no folders, each of which would be a class; check the path"));
     std::string empty;
@@ -176,8 +181,10 @@ class image_folder {
             ? ""
             : concat("; ", contents_->others,
                      " files of other formats are left out, the first: ", contents_->first_other);
-    return concat(size(), " image files in ", classes(), " classes below ", contents_->path,
-                  others);
+    return concat(size(), " image files in ", classes(), " classes below ", contents_->path, others,
+                  contents_->passed_over.total() == 0
+                      ? ""
+                      : concat("; passed over: ", contents_->passed_over.describe()));
   }
 
  private:
@@ -193,6 +200,7 @@ class image_folder {
     std::string names;  // each ended by a zero byte
     std::size_t others = 0;
     std::string first_other;
+    detail::images::reason_counts passed_over;
   };
 
   static void add_class(contents& all, std::int32_t label, const image_folder_options& options) {
@@ -210,6 +218,11 @@ class image_folder {
                                ": this format is not decoded, and torchvision would list the file; "
                                "convert it to PNG or JPEG, remove it, or set .other_formats = "
                                "broken_image::skip"));
+        } else {
+          const std::size_t dot = file.rfind('.');
+          all.passed_over.add(
+              dot == file.npos ? "files without an ending" : concat("files ", file.substr(dot)),
+              concat(folder, "/", file));
         }
       }
       all.folders.push_back(std::move(folder));

@@ -64,6 +64,9 @@ struct record_frame {
 /// The records of a file. Throws error if the framing is damaged: what follows cannot be found
 /// then.
 inline std::vector<record_place> index_records(const detail::io::input_file& file) {
+  if (file.size() == 0)
+    throw error(concat(file.path(), ": 0 bytes, no record; fetch it again, or take it out of the ",
+                       "names of the shards if it was written so"));
   std::vector<record_place> records;
   std::array<std::uint8_t, record_frame::head> head;
   for (std::uint64_t at = 0; at < file.size();) {
@@ -89,8 +92,8 @@ inline std::vector<record_place> index_records(const detail::io::input_file& fil
 
 }  // namespace detail::images
 
-/// Images in TFRecord files. A record whose data are damaged, or that lacks the features, throws
-/// sample_error when it is read.
+/// Images in TFRecord files. A record whose data are damaged throws sample_error when it is read. A
+/// whole one that lacks the features, or has another label, throws error: the options do not fit.
 class tfrecord {
  public:
   /// `shards` is a pattern such as "train-{00000..01023}-of-01024" (images/shard_names.hpp).
@@ -104,8 +107,6 @@ class tfrecord {
       all->records.insert(all->records.end(), records.begin(), records.end());
       all->ends.push_back(all->records.size());
     }
-    if (all->records.empty())
-      throw error(concat(shards, ": no records; check the path, or fetch the files again"));
     contents_ = std::move(all);
   }
 
@@ -140,9 +141,12 @@ class tfrecord {
     expects(i < size(), "tfrecord: the index is beyond the data set");
     const detail::images::record_place& place = contents_->records[i];
     detail::images::file_block block(contents_->files[shard_of(i)]);
-    return checked_label(
-        detail::images::tf_example(detail::images::file_range(block, place.offset, place.length)),
-        i);
+    const auto label =
+        detail::images::tf_example(detail::images::file_range(block, place.offset, place.length))
+            .integer(options_.label);
+    if (label && is_label(*label)) return static_cast<int>(*label - options_.first_label);
+    std::vector<std::uint8_t> bytes;
+    return read(i, bytes);  // throws what is wrong: the record or the options
   }
 
   [[nodiscard]] std::string name(std::size_t i) const {
@@ -168,21 +172,24 @@ class tfrecord {
     std::vector<std::size_t> ends;  // of each file's records
   };
 
-  template <class Bytes>
-  [[nodiscard]] int checked_label(const detail::images::tf_example<Bytes>& example,
+  [[nodiscard]] bool is_label(std::int64_t label) const {
+    const std::int64_t first = options_.first_label;
+    return label >= first && label <= first + options_.classes - 1;
+  }
+  [[nodiscard]] int checked_label(const detail::images::tf_example<>& example,
                                   std::size_t i) const {
     const auto label = example.integer(options_.label);
     if (!label) refuse_features(i);
     const std::int64_t first = options_.first_label;
-    if (*label < first || *label > first + options_.classes - 1)
-      throw sample_error(concat(name(i), ": label ", *label, ", expected ", first, " to ",
-                                first + options_.classes - 1, "; set .classes and .first_label"));
+    if (!is_label(*label))
+      throw error(concat(name(i), ": label ", *label, ", expected ", first, " to ",
+                         first + options_.classes - 1, "; set .classes and .first_label"));
     return static_cast<int>(*label - first);
   }
   [[noreturn]] void refuse_features(std::size_t i) const {
-    throw sample_error(concat(name(i), ": not a tf.train.Example with the features ",
-                              options_.image, " and ", options_.label,
-                              "; set .image and .label to the names in these files"));
+    throw error(concat(name(i), ": not a tf.train.Example with the features ", options_.image,
+                       " and ", options_.label,
+                       "; set .image and .label to the names in these files"));
   }
 
   [[nodiscard]] std::size_t shard_of(std::size_t i) const {

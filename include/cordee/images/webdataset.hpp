@@ -6,8 +6,10 @@
 //
 //   train-000.tar:   n01/17.jpg   n01/17.cls   n01/17.json   n01/18.jpg   n01/18.cls ...
 //
-// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls); other members are passed
-// over.
+// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls). Other members are passed over
+// and counted by their endings. `0.4.jpg` is of the sample 0, and its ending is 4.jpg: so it is
+// passed over beside the sample's own image, as a mask a.seg.png is; but where a sample would vanish
+// by it, as with 0.4.jpg and 0.4.cls, it is refused.
 //
 // Every rank indexes and opens all shards, by headers and labels alone, and reads images at their
 // offsets. In an update it reads a contiguous range of the order (images/shard_order.hpp), so its
@@ -20,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +31,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/images/encoded_dataset.hpp>
+#include <cordee/images/reason_counts.hpp>
 #include <cordee/images/sample_error.hpp>
 #include <cordee/images/shard_names.hpp>
 #include <cordee/images/shard_order.hpp>
@@ -37,10 +41,11 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct webdataset_options {
-  int classes = 0;                    // 0: one more than the largest label
+  int classes = 0;                    // 0: as many as the largest label needs
+  int first_label = 0;                // of the files: 1 where labels are 1 .. classes
   std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
-  /// Links, devices, absolute paths and those with .., samples without image or label, and second
-  /// images or labels of a sample. A shard that is damaged or compressed is always an error. An
+  /// Links, devices, absolute paths and those with .., samples without image or label, second
+  /// images or labels of a sample, and names with two dots by which a sample would vanish. A shard that is damaged or compressed is always an error. An
   /// image that cannot be decoded is a matter of decoding_options::broken.
   broken_image broken = broken_image::refuse;
 };
@@ -60,19 +65,21 @@ class tar_samples {
   std::vector<tar_sample> samples;
   std::vector<std::size_t> ends;  // of each file's samples
   std::string names;              // of images, each ended by a zero byte
-  std::size_t left_out = 0;
-  std::string first_left_out;  // and the reason
+  reason_counts left_out, passed_over;
 
   /// Adds the samples of one more shard.
-  void add(const std::string& path, broken_image broken) {
+  void add(const std::string& path, const webdataset_options& options) {
     files.emplace_back(path);
-    broken_ = broken;
+    broken_ = options.broken;
+    first_label_ = options.first_label;
     for (const tar_member& member : index_tar(files.back())) {
       const std::size_t slash = member.name.rfind('/') + 1;  // 0 if there is none
       const std::size_t dot = member.name.find('.', slash);
       if (!member.refusal.empty())
         leave_out(member.name, member.refusal);
-      else if (dot != member.name.npos && dot > slash)
+      else if (dot == member.name.npos || dot == slash)
+        pass_over(member.name, dot == slash ? "hidden files" : "members without an ending");
+      else
         add(member, dot);
     }
     finish();
@@ -85,21 +92,47 @@ class tar_samples {
     std::string ending = member.name.substr(dot + 1);
     for (char& c : ending)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-    const bool is_image = ending == "jpg" || ending == "jpeg" || ending == "png";
-    if (!is_image && ending != "cls") return;
+    const std::size_t last_dot = ending.rfind('.') + 1;  // 0 if there is none
+    const std::string_view last = std::string_view(ending).substr(last_dot);
+    const bool is_image = last == "jpg" || last == "jpeg" || last == "png";
+    if (!is_image && last != "cls") return pass_over(member.name, concat("members .", ending));
     if (key != key_) finish();
     key_ = key;
-    if (is_image && image_.empty()) {
+    if (last_dot != 0) {
+      dotted_.push_back({member.name, ending, is_image});
+    } else if (is_image && image_.empty()) {
       image_ = member.name;
       sample_.offset = member.offset;
       sample_.size = member.size;
     } else if (!is_image && !has_label_) {
       has_label_ = true;
       sample_.label = label_of(member);
-      if (sample_.label < 0) leave_out(member.name, "it is no label, a decimal number from 0");
+      if (sample_.label < 0)
+        leave_out(member.name, "it is no label, a decimal number from 0");
+      else if (sample_.label < first_label_)
+        throw error(concat(files.back().path(), ", ", member.name, ": label ", sample_.label,
+                           ", expected ", first_label_, " or more; set .first_label"));
+      else
+        sample_.label -= first_label_;
     } else {
       leave_out(member.name, "a second image or label of one sample");
     }
+  }
+
+  /// Members with two dots: passed over beside image and label of the sample, unless they are an
+  /// image and a label themselves.
+  void finish_dotted() {
+    const bool whole = !image_.empty() && has_label_;
+    std::set<std::pair<std::string_view, bool>> found;
+    for (const dotted_member& m : dotted_) found.insert({m.infix(), m.is_image});
+    for (const dotted_member& m : dotted_)
+      if (whole && !found.contains({m.infix(), !m.is_image}))
+        pass_over(m.name, concat("members .", m.ending));
+      else
+        leave_out(m.name,
+                  "a sample's name ends at the first dot, so this is neither image nor label of "
+                  "one; write the name with no dot but that before jpg, jpeg, png or cls");
+    dotted_.clear();
   }
 
   /// Ends the sample whose members have been added.
@@ -113,6 +146,7 @@ class tar_samples {
       names.append(image_.c_str(), image_.size() + 1);
       samples.push_back(sample_);
     }
+    finish_dotted();
     key_.clear();
     image_.clear();
     has_label_ = false;
@@ -136,14 +170,30 @@ class tar_samples {
   }
 
   void leave_out(const std::string& member, const std::string& reason) {
-    const std::string sentence = concat(files.back().path(), ", ", member, ": ", reason);
+    const std::string name = concat(files.back().path(), ", ", member);
     if (broken_ == broken_image::refuse)
-      throw error(concat(sentence, "; make the shard again, or set .broken = broken_image::skip"));
-    if (left_out++ == 0) first_left_out = sentence;
+      throw error(concat(name, ": ", reason,
+                         "; make the shard again, or set .broken = broken_image::skip"));
+    left_out.add(reason, name);
+  }
+  void pass_over(const std::string& member, const std::string& reason) {
+    passed_over.add(reason, member);
   }
 
+  /// A member whose ending, all behind the first dot, has another dot before jpg, cls ...
+  struct dotted_member {
+    std::string name, ending;
+    bool is_image = false;
+
+    [[nodiscard]] std::string_view infix() const {
+      return std::string_view(ending).substr(0, ending.rfind('.'));
+    }
+  };
+
   broken_image broken_ = broken_image::refuse;
-  std::string key_, image_;  // of the sample whose members are being added
+  std::int32_t first_label_ = 0;
+  std::vector<dotted_member> dotted_;  // of the sample whose members are being added
+  std::string key_, image_;            // of the sample whose members are being added
   bool has_label_ = false;
   tar_sample sample_;
 };
@@ -157,18 +207,21 @@ class webdataset {
   explicit webdataset(const std::string& shards, webdataset_options options = {})
       : options_(options) {
     auto all = std::make_shared<detail::images::tar_samples>();
-    for (const std::string& path : detail::images::shard_names(shards))
-      all->add(path, options.broken);
+    for (const std::string& path : detail::images::shard_names(shards)) all->add(path, options);
     if (all->samples.empty())
-      throw error(concat(shards, ": no samples, which are an image and a .cls file of one name"));
+      throw error(concat(shards, ": no samples, which are an image and a .cls file of one name",
+                         all->left_out.total() > 0 ? "; left out: " : "", all->left_out.describe(),
+                         all->passed_over.total() > 0 ? "; passed over: " : "",
+                         all->passed_over.describe()));
     const auto by_label = [](const auto& a, const auto& b) { return a.label < b.label; };
     const auto last = std::max_element(all->samples.begin(), all->samples.end(), by_label);
     contents_ = std::move(all);
     if (options_.classes == 0) options_.classes = last->label + 1;
     if (last->label >= options_.classes)
       throw error(concat(name(static_cast<std::size_t>(last - contents_->samples.begin())),
-                         ": label ", last->label, ", expected 0 to ", options_.classes - 1,
-                         "; set .classes"));
+                         ": label ", options_.first_label + last->label, ", expected ",
+                         options_.first_label, " to ", options_.first_label + options_.classes - 1,
+                         "; set .classes, or .first_label = 1 where labels begin at 1"));
   }
 
   [[nodiscard]] int classes() const { return options_.classes; }
@@ -199,14 +252,15 @@ class webdataset {
   }
 
   [[nodiscard]] std::string describe() const {
-    const std::string others =
-        contents_->left_out == 0
-            ? ""
-            : concat("; ", contents_->left_out,
-                     " members are left out, the first: ", contents_->first_left_out);
+    const auto counted = [](const detail::images::reason_counts& counts, const char* verb) {
+      return counts.total() == 0
+                 ? std::string()
+                 : concat("; ", counts.total(), " members are ", verb, ": ", counts.describe());
+    };
     return concat(size(), " samples in ", contents_->files.size(), " tar shards, ", classes(),
                   " classes; shards shuffled, and their samples in a buffer of ",
-                  options_.shuffle_buffer, others);
+                  options_.shuffle_buffer, counted(contents_->left_out, "left out"),
+                  counted(contents_->passed_over, "passed over"));
   }
 
  private:
