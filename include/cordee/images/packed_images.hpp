@@ -128,13 +128,10 @@ class packed_writer {
 class mapped_file {
  public:
   explicit mapped_file(const std::string& path) {
-    const detail::io::input_file regular(path);
-    const detail::io::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct ::stat status {};
-    if (!file.is_open() || ::fstat(file.number(), &status) != 0) refuse(path);
-    size_ = static_cast<std::size_t>(status.st_size);
+    const detail::io::input_file file(path);
+    size_ = static_cast<std::size_t>(file.size());
     if (size_ == 0) return;
-    void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number(), 0);
+    void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor_number(), 0);
     if (data == MAP_FAILED) refuse(path);
     data_ = static_cast<const std::uint8_t*>(data);
   }
