@@ -79,13 +79,16 @@ TEST_CASE("launcher_environment: below mpirun, Slurm's variables do not count") 
 
 TEST_CASE(
     "launcher_environment: a value that is not an integer is an error that names the variable") {
-  for (const char* bad : {"", "two", "-1", "4 ", "4.0", "99999999999"}) {
+  for (const char* bad : {"", "two", "-1", "4 ", "4.0", "0", "1048577", "99999999999"}) {
     CAPTURE(bad);
-    CHECK(contains(error_message([&] {
-                     assignment({{"RANK", "0"}, {"WORLD_SIZE", bad}});
-                   }),
-                   "WORLD_SIZE=\""));
+    CHECK(error_message([&] {
+            assignment({{"RANK", "0"}, {"WORLD_SIZE", bad}});
+          }) == concat("WORLD_SIZE=\"", bad, "\" is not an integer from 1 to 1048576"));
   }
+  CHECK(assignment({{"RANK", "1048575"}, {"WORLD_SIZE", "1048576"}})->rank == 1048575);
+  CHECK(error_message([&] {
+          assignment({{"SLURM_PROCID", "4"}, {"SLURM_NTASKS", "4"}});
+        }) == "SLURM_PROCID=\"4\" is not an integer from 0 to 3, as SLURM_NTASKS is 4");
 }
 
 TEST_CASE("launcher_environment: the local rank is that of the launcher whose pair counts") {
@@ -101,6 +104,9 @@ TEST_CASE("launcher_environment: the local rank is that of the launcher whose pa
   CHECK(local(both(slurm, {{"SLURM_LOCALID", "0"}})) == 0);
   CHECK(local(both(torchrun, {{"SLURM_LOCALID", "1"}})) == std::nullopt);
   CHECK(local({{"LOCAL_RANK", "3"}}) == std::nullopt);
+  CHECK(error_message([&] {
+          local(both(torchrun, {{"LOCAL_RANK", "-1"}}));
+        }) == "LOCAL_RANK=\"-1\" is not an integer from 0 to 1048575");
 }
 
 TEST_CASE(
@@ -119,7 +125,15 @@ TEST_CASE(
   CHECK(master(set)->port == 29500);
   set["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   CHECK(master(set)->port == 29501);
-  set["MASTER_PORT"] = "http";
-  CHECK(contains(error_message([&] { master(set); }),
-                 "MASTER_PORT=\"http\" is not an integer of 0 or more"));
+  CHECK(master(set)->variable == "MASTER_ADDR");
+  for (const char* bad : {"http", "0", "-1", "65535", "65536", "99999999999", "29500 "}) {
+    set["MASTER_PORT"] = bad;
+    CHECK(error_message([&] { master(set); }) ==
+          concat("MASTER_PORT=\"", bad,
+                 "\" is not an integer from 1 to 65534, as the ranks meet at the next port"));
+  }
+  set.erase("TORCHELASTIC_USE_AGENT_STORE");
+  CHECK(contains(error_message([&] { master(set); }), " is not an integer from 1 to 65535"));
+  set["MASTER_PORT"] = "65535";
+  CHECK(master(set)->port == 65535);
 }

@@ -14,10 +14,9 @@
 //   turn     of the server; else it has none before the end
 //   full     a turn in which this process has no file descriptor left
 //
-// Strangers get no answer, and the server has room for few of them.
-// In the end ranks that are missing can still join; then nothing
-// listens any more, and the unauthenticated connections are closed.
-#include <array>
+// Strangers get no answer but one refusal of a hello, and the server has room for few of them. In
+// the end ranks that are missing can still join; then nothing listens any more, and the
+// unauthenticated connections are closed.
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -112,12 +111,13 @@ struct server {
                   "nothing listens when all have joined");
   }
   void check_strangers() const {
-    std::array<char, 64> buffer;
     for (const process& p : processes) {
       if (!p.open || p.known) continue;
-      const ssize_t n = ::recv(p.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
-      fuzz::require(n <= 0, "a stranger gets no answer");
-      fuzz::require(n == 0 || errno == ECONNRESET, "a stranger's connection is closed");
+      tcp_connection connection(::dup(p.socket));
+      const auto answer = connection.try_receive();
+      fuzz::require(!answer || answer->kind == frame::refused, "a stranger gets no answer");
+      fuzz::require(!connection.try_receive(), "it gets one refusal");
+      fuzz::require(connection.is_closed(), "a stranger's connection is closed");
     }
   }
 };

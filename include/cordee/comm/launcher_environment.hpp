@@ -36,6 +36,7 @@ struct rank_assignment {
 struct master_address {
   std::string name;
   int port = 0;
+  std::string variable{};  // that has given the name
 };
 
 /// Throws an error that names both unless they are equal.
@@ -58,11 +59,18 @@ inline constexpr std::array known_launchers{
                        "MV2_COMM_WORLD_LOCAL_RANK"},
     launcher_variables{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
 
-inline int parse_integer(const char* variable, std::string_view value) {
-  int n = -1;
+inline constexpr int most_ranks = 1 << 20;
+
+/// The number of an environment variable, all of whose text has to be one of this range. `why`: what
+/// the range follows from, for the error.
+[[nodiscard, gnu::cold]] inline int parse_integer(std::string_view variable, std::string_view value,
+                                                  int lowest, int highest,
+                                                  std::string_view why = "") {
+  int n = 0;
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), n);
-  if (status != std::errc{} || end != value.data() + value.size() || n < 0)
-    throw error(concat(variable, "=\"", value, "\" is not an integer of 0 or more"));
+  if (status != std::errc{} || end != value.data() + value.size() || n < lowest || n > highest)
+    throw error(
+        concat(variable, "=\"", value, "\" is not an integer from ", lowest, " to ", highest, why));
   return n;
 }
 
@@ -71,11 +79,13 @@ template <class Variable>
 std::optional<rank_assignment> rank_from_environment(const Variable& variable) {
   std::optional<rank_assignment> first;
   for (const launcher_variables& l : known_launchers) {
-    const char *rank = variable(l.rank), *size = variable(l.size);
-    if (rank == nullptr || size == nullptr) continue;
+    const char *rank = variable(l.rank), *ranks = variable(l.size);
+    if (rank == nullptr || ranks == nullptr) continue;
     if (first && std::string_view(l.launcher) == "srun") break;
-    const rank_assignment found{parse_integer(l.rank, rank), parse_integer(l.size, size),
-                                concat(l.launcher, " (", l.rank, ", ", l.size, ")")};
+    const int size = parse_integer(l.size, ranks, 1, most_ranks);
+    const rank_assignment found{
+        parse_integer(l.rank, rank, 0, size - 1, concat(", as ", l.size, " is ", size)), size,
+        concat(l.launcher, " (", l.rank, ", ", l.size, ")")};
     if (first) expect_same(*first, found);
     if (!first) first = found;
   }
@@ -89,7 +99,7 @@ std::optional<int> local_rank_from_environment(const Variable& variable) {
     if (variable(l.rank) != nullptr && variable(l.size) != nullptr) {
       const char* const local = variable(l.local_rank);
       if (local == nullptr) return {};
-      return parse_integer(l.local_rank, local);
+      return parse_integer(l.local_rank, local, 0, most_ranks - 1);
     }
   return {};
 }
@@ -102,7 +112,9 @@ std::optional<master_address> master_from_environment(const Variable& variable) 
              *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   if (name == nullptr || port == nullptr) return {};
   const bool taken = agent != nullptr && std::string_view(agent) == "True";
-  return master_address{name, parse_integer("MASTER_PORT", port) + (taken ? 1 : 0)};
+  const int first = parse_integer("MASTER_PORT", port, 1, taken ? 65534 : 65535,
+                                  taken ? ", as the ranks meet at the next port" : "");
+  return master_address{name, first + (taken ? 1 : 0), "MASTER_ADDR"};
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

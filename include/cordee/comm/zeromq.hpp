@@ -39,7 +39,8 @@ struct zeromq_options {
   /// A rank that waits longer for another one ends the run with an error that names it. All ranks
   /// then have the same time to end, at most ten seconds; those that do not are the launcher's.
   std::chrono::milliseconds deadline{120'000};
-  /// Where ranks receive: an address of this host, an interface's name ("eth0"), or "*" for all.
+  /// Where ranks receive: an address of this host (IPv4's or IPv6's), an interface's name ("eth0"),
+  /// or "*" for all.
   std::string listen = "127.0.0.1";
   /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
   bool share_gpus = false;

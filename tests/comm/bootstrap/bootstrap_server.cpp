@@ -21,6 +21,7 @@
 
 #include <cordee/comm/bootstrap/client.hpp>
 
+#include "tests/support/printed_by.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -136,7 +137,19 @@ TEST_CASE("bootstrap_server: when all ranks have joined it listens no more, and 
   CHECK_FALSE(a.first_failure.happened());
 }
 
-TEST_CASE("bootstrap_server: without the secret no process gets an answer or a rank's place") {
+TEST_CASE(
+    "bootstrap_server: without the secret no process gets a rank's place, and it is printed") {
+  const std::string printed = support::printed_by([] {
+    const bootstrap_server server(2, 0, secret, 300ms);
+    bootstrap_client::join_failure failure;
+    CHECK(bootstrap_client::join({"127.0.0.1"}, server.port(), {1, 2}, "another", &failure)
+              .is_closed());
+    CHECK(failure.is_refused);
+    CHECK(failure.text.starts_with("its secret is not rank 0's: "));
+    bootstrap_client a({0, 2}, join(server, 0, 2));
+    CHECK(contains(cause(a), "; it refused 127.0.0.1 as rank 1: its secret is not rank 0's"));
+  });
+  CHECK(printed == "cordee: rank 0 refuses 127.0.0.1 as rank 1: its secret is not rank 0's\n");
   for (const std::string other : {"", "the run's secreT", "the run's secret ", "the run's secre"}) {
     const bootstrap_server server(2, 0, secret, 10s);
     for (const int rank : {0, 1, 5}) CHECK(join(server, rank, 2, other).is_closed());

@@ -113,3 +113,69 @@ TEST_CASE("bootstrap_relay: a connection has the time limit for its secret, and 
   CHECK_FALSE(is_dropped(a));
   CHECK(relay.not_joined() == "rank 1");
 }
+
+TEST_CASE("bootstrap_relay: a hello with another secret is refused, and does not end the run") {
+  bootstrap_relay relay(3, "secret", 5s);
+  tcp_connection a = join(relay, 0, 3);
+  const auto refused = [&](int rank, const std::string& secret) {
+    tcp_connection stranger = connect(relay);
+    stranger.send({frame::hello, rank, detail::comm::to_bytes(hello{rank, 3}) + secret});
+    relay.receive(start);
+    const auto answers = frames(stranger);
+    CHECK(stranger.is_closed());
+    CHECK(answers.size() == 1);
+    CHECK(count(answers, frame::refused, 0) == 1);
+    return answers.at(0).payload;
+  };
+  CHECK(refused(1, "Secret") ==
+        "its secret is not rank 0's: start every rank with the same CORDEE_SECRET_KEY, or "
+        "CORDEE_SECRET_KEY_FILE");
+  CHECK(refused(2, "").starts_with("it has no secret, but rank 0 has one: "));
+  for (int k = 0; k < 100; ++k)
+    for (const int rank : {-1, 1, 3, 1 << 30}) refused(rank, concat(k));
+  CHECK(relay.next_refusal() == " as rank 1: its secret is not rank 0's");
+  CHECK(relay.next_refusal() == " as rank 2: it has no secret, but rank 0 has one");
+  CHECK(relay.next_refusal() == " as rank -1: its secret is not rank 0's");
+  CHECK(relay.next_refusal() == "");  // one of each rank, and of what is none
+  CHECK(frames(a).empty());
+  tcp_connection b = join(relay, 1, 3);
+  CHECK(relay.refusals() == " as rank 2: it has no secret, but rank 0 has one");
+}
+
+TEST_CASE("bootstrap_relay: without a secret of rank 0 a rank that has one ends the run on all") {
+  bootstrap_relay relay(3, "", 5s);
+  std::vector<tcp_connection> ranks;
+  for (const int rank : {0, 1, 2}) {
+    ranks.push_back(connect(relay));
+    ranks.back().send({frame::hello, rank,
+                       detail::comm::to_bytes(hello{rank, 3}) + (rank == 1 ? "its secret" : "")});
+    relay.receive(start);
+  }
+  for (tcp_connection& rank : ranks) {
+    const auto received = frames(rank);
+    CHECK(count(received, frame::failed, 1) == 1);
+    CHECK(received.at(received.size() > 1 ? 1 : 0)
+              .payload.starts_with("it has a secret, but rank 0 has none: start every rank with "
+                                   "the same CORDEE_SECRET_KEY"));
+  }
+  CHECK(relay.not_joined() == "rank 1");
+}
+
+TEST_CASE("bootstrap_relay: a rank that joins after a failure gets it, and who has ended") {
+  bootstrap_relay relay(4, "secret", 5s);
+  tcp_connection a = join(relay, 0, 4), b = join(relay, 1, 4);
+  CHECK(relay.not_informed() == "rank 2, rank 3");
+  relay.fail({frame::failed, 0, "why"});
+  b.send({frame::left, 1, ""});
+  relay.receive(start);
+  tcp_connection d = join(relay, 3, 4);
+  const auto received = frames(d);
+  CHECK(count(received, frame::failed, 0) == 1);
+  CHECK(count(received, frame::left, 1) == 1);
+  CHECK(count(received, frame::lost, 2) == 1);
+  CHECK(received.size() == 3);
+  CHECK(relay.not_informed() == "rank 2, rank 3");  // which may not have read it yet
+  d.send({frame::left, 3, ""});
+  relay.receive(start);
+  CHECK(relay.not_informed() == "rank 2");
+}

@@ -74,6 +74,19 @@ TEST_CASE("rendezvous_tcp: a given address, or any port of the only rank") {
   CHECK(given.port() == 1234);
   CHECK(given.find()->hosts == std::vector<std::string>{"node7"});
   CHECK(rendezvous_tcp{std::nullopt}.port() == 0);  // a run of one rank
+  for (const std::string name : {"::1", "[::1]", "fe80::1%lo", "10.0.0.7", "node-7.cluster_1"})
+    CHECK(rendezvous_tcp{master_address{name, 1}}.find()->hosts.front() == name);
+}
+
+TEST_CASE("rendezvous_tcp: what can be no address and no port is an error with its variable") {
+  const auto message = [](const std::string& name, int port) {
+    return error_message([&] { (void)rendezvous_tcp{{{name, port, "MASTER_ADDR"}}}.find(); });
+  };
+  for (const std::string name : {"", "http://node1", "node1:29500", "[::1]:29500", "node 1", "[]"})
+    CHECK(message(name, 1).starts_with(
+        concat("MASTER_ADDR=\"", name, "\" is neither a host's name nor its address")));
+  for (const int port : {-1, 0, 65536})
+    CHECK(message("node1", port) == concat("MASTER_ADDR: port ", port, " is not from 1 to 65535"));
 }
 
 TEST_CASE("secret_from_environment: the variable, or else the first line of the file") {

@@ -9,6 +9,8 @@
 
 #include <cordee/comm/bootstrap/tcp_connection.hpp>
 
+#include "tests/support/ipv6.hpp"
+
 using namespace cordee;
 using detail::comm::frame, detail::comm::tcp_connection, detail::comm::listener;
 
@@ -76,8 +78,37 @@ TEST_CASE(
     const listener acceptor(0);
     unused_port = acceptor.port();
   }
-  CHECK(tcp_connection::connect("127.0.0.1", unused_port).is_closed());
-  CHECK(tcp_connection::connect("no.such.name.invalid", unused_port).is_closed());
+  std::string why;
+  CHECK(tcp_connection::connect("127.0.0.1", unused_port, &why).is_closed());
+  CHECK(why == "Connection refused");
+  CHECK(tcp_connection::connect("no.such.name.invalid", unused_port, &why).is_closed());
+  CHECK(why != "");
+  CHECK(why != "Connection refused");
+}
+
+TEST_CASE("tcp_connection: IPv6 connects as IPv4 does, at one address and at all") {
+  if (!support::has_ipv6()) return;
+  for (const std::string host : {"::1", "[::1]", "0:0:0:0:0:0:0:1"}) {
+    const listener acceptor(0, host);
+    CHECK(acceptor.local_address() == "::1");
+    tcp_connection client = tcp_connection::connect(host, acceptor.port()),
+                   server = acceptor.accept(10'000);
+    REQUIRE_FALSE(server.is_closed());
+    CHECK(server.peer_address() == "::1");
+    CHECK(client.local_address() == "::1");
+    client.send({frame::hello, 1, "six"});
+    CHECK(next(server).payload == "six");
+    CHECK(tcp_connection::connect("127.0.0.1", acceptor.port()).is_closed());
+    tcp_connection second = tcp_connection::begin_connect("::1", acceptor.port());
+    for (int k = 0; k < 10'000 && !second.has_connected(); ++k)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(acceptor.accept(10'000).peer_address() == "::1");
+  }
+  const listener all(0);
+  for (const std::string host : {"::1", "127.0.0.1"}) {
+    const tcp_connection client = tcp_connection::connect(host, all.port());
+    CHECK(all.accept(10'000).peer_address() == host);
+  }
 }
 
 TEST_CASE("tcp_connection: begin_connect connects without blocking, or closes where none listens") {

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <concepts>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,44 +18,26 @@
 #include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/zeromq/acceptor.hpp>
 
-#include "tests/support/folder.hpp"
+#include "tests/support/ipv6.hpp"
+#include "tests/support/printed_by.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee::detail::comm;
 using cordee::concat;
-using support::contains;
+using support::contains, support::printed_by, support::text_of;
 using namespace std::chrono_literals;
 
 namespace {
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-// What f writes to standard error; f(path) may read there what it has written.
-template <class F>
-std::string printed_by(const F& f) {
-  const support::folder temporary;
-  const std::string path = temporary.file("stderr");
-  std::fflush(stderr);
-  const int saved = ::dup(2);
-  REQUIRE(std::freopen(path.c_str(), "w", stderr) != nullptr);
-  if constexpr (std::invocable<const F&, const std::string&>)
-    f(path);
-  else
-    f();
-  std::fflush(stderr);
-  ::dup2(saved, 2);
-  ::close(saved);
-  return text_of(path);
-}
-
 struct fixture {
   zeromq_context context{};
-  zeromq_acceptor acceptor{context, 0, 3, "127.0.0.1", "the run's secret"};
+  std::string address = "127.0.0.1";
+  zeromq_acceptor acceptor{context, 0, 3, address, "the run's secret"};
   std::vector<std::string> received{};  // "rank:frame"
 
-  [[nodiscard]] std::string endpoint() const { return concat("tcp://127.0.0.1:", acceptor.port()); }
+  [[nodiscard]] std::string endpoint() const {
+    return concat("tcp://", with_port(address, acceptor.port()));
+  }
   void poll() {
     acceptor.receive(
         [&](int rank, zeromq_message m) { received.push_back(concat(rank, ":", m.text())); });
@@ -86,6 +65,7 @@ struct dealer {
   zeromq_socket socket;
   dealer(const zeromq_context& context, const std::string& endpoint) : socket(context, ZMQ_DEALER) {
     socket.set(ZMQ_LINGER, 0);
+    socket.set(ZMQ_IPV6, 1);
     socket.connect(endpoint);
   }
   void send(const std::string& text) const {
@@ -116,6 +96,23 @@ TEST_CASE("zeromq_acceptor: ranks with the secret join once, and their frames ar
       [&] { return f.acceptor.not_joined() == "rank 0" && f.received.size() == 2; }));
   CHECK(f.received == std::vector<std::string>{"1:a", "1:b"});
   CHECK(f.acceptor.disconnected_ranks().empty());
+}
+
+TEST_CASE("zeromq_acceptor: ranks join over IPv6, at one address and at all") {
+  if (!support::has_ipv6()) return;
+  for (const std::string listen : {"::1", "[::1]", "*"}) {
+    fixture f{.address = listen};
+    CHECK(f.acceptor.address() == (listen == "*" ? "::" : "::1"));
+    f.address = "::1";
+    const dealer one(f.context, f.endpoint());
+    one.send(zeromq_hello{1, "the run's secret"}.serialize());
+    CHECK(f.polled_until([&] { return f.acceptor.not_joined() == "rank 0, rank 2"; }));
+    f.address = "127.0.0.1";
+    const dealer two(f.context, f.endpoint());
+    two.send(zeromq_hello{2, "another secret"}.serialize());
+    const std::string printed = printed_by([&] { f.poll_for(100ms); });
+    CHECK(contains(printed, "cordee: rank 0 refuses 127.0.0.1:") == (listen == "*"));
+  }
 }
 
 TEST_CASE(

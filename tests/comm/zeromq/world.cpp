@@ -34,6 +34,7 @@
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/any_exact.hpp"
+#include "tests/support/ipv6.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
@@ -278,6 +279,30 @@ TEST_CASE("zeromq: every rank names one whose connections close while its proces
   CHECK(closed(10, by_ring));
   CHECK(closed(5, by_server));
   CHECK(closed(9, by_asynchronous_server));
+}
+
+TEST_CASE("zeromq: ranks meet over IPv6, and exchange over the address at which they listen") {
+  if (!support::has_ipv6()) return;
+  for (const std::string listen : {"127.0.0.1", "::1", "*"}) {
+    const auto ended = fork_ranks(3, [&](int) {
+      ::setenv("MASTER_ADDR", "[::1]", 1);
+      std::array sum{1.0};
+      zeromq::launch([&](zeromq comm) { allreduce_host(comm, sum, reduce_op::sum); },
+                     {.deadline = 30s, .listen = listen});
+      return concat(sum[0]);
+    });
+    CHECK(ended == std::vector<std::string>(3, "3"));
+  }
+}
+
+TEST_CASE("zeromq: a name that does not resolve is an error at once") {
+  const auto ended = fork_ranks(2, [](int) {
+    ::setenv("MASTER_ADDR", "no.such.name.invalid", 1);
+    zeromq::launch([](zeromq) {}, {.deadline = 60s});
+    return std::string();
+  });
+  for (const std::string& text : ended)
+    CHECK(contains(text, "rank 0 is at no.such.name.invalid, which does not resolve: "));
 }
 
 TEST_CASE("zeromq: without its peers a rank gives up at the deadline") {

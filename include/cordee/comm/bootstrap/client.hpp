@@ -27,19 +27,33 @@ class bootstrap_client {
         left_(static_cast<std::size_t>(self_.size)),
         lost_(left_) {}
 
+  /// Why join has made no connection.
+  struct join_failure {
+    std::string text;  // "Connection refused"; of several hosts "node1: Connection refused, …"
+    bool is_refused = false;  // by a server with another secret
+  };
   /// A connection to the server at one of these hosts that has acknowledged this rank; a closed one
   /// if none has within two seconds each. Throws what a server answers instead.
   [[gnu::cold]] static tcp_connection join(const std::vector<std::string>& hosts, int port,
-                                           const hello& rank, const std::string& secret) {
+                                           const hello& rank, const std::string& secret,
+                                           join_failure* failure = nullptr) {
+    join_failure f;
     for (const std::string& host : hosts) {
-      tcp_connection server = tcp_connection::connect(host, port);
+      std::string why;
+      tcp_connection server = tcp_connection::connect(host, port, &why);
+      if (!server.is_closed()) why = "no answer of this version of cordee";
       server.send({frame::hello, rank.rank, to_bytes(rank) + secret});
       std::optional<frame> answer;
       poll_until([&] { return (answer = server.try_receive()) || server.is_closed(); },
                  std::chrono::seconds(2), std::chrono::milliseconds(1));
       if (answer && answer->kind == frame::ack) return server;
-      if (answer) throw error(concat("rank ", answer->rank, ": ", answer->payload));
+      if (answer && answer->kind != frame::refused)
+        throw error(concat("rank ", answer->rank, ": ", answer->payload));
+      f.is_refused = f.is_refused || answer.has_value();
+      if (answer) why = answer->payload;
+      f.text += hosts.size() == 1 ? why : concat(f.text.empty() ? "" : ", ", host, ": ", why);
     }
+    if (failure != nullptr) *failure = f;
     return {};
   }
 

@@ -5,6 +5,7 @@
 // reads a clock: the server's thread waits until something arrives, and gives it the time.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -89,9 +90,27 @@ class bootstrap_relay {
   }
   /// "rank 1, rank 3"; empty if all have joined.
   [[nodiscard]] std::string not_joined() const {
+    return list([](const rank_state& r) { return !r.joined; });
+  }
+  /// The ranks that a failure has not reached: those that have not started, as far as is known, and
+  /// those that have joined since and not left yet.
+  [[nodiscard]] std::string not_informed() const {
+    return list([](const rank_state& r) {
+      return r.joined ? r.is_late && !r.left && !r.connection.is_closed() : !r.was_answered;
+    });
+  }
+  /// "10.0.0.7, as rank 1: another secret": a refusal that was not returned before; "" if there is
+  /// none. The first of each rank alone: strangers fill no log.
+  [[nodiscard]] std::string next_refusal() {
+    if (printed_refusals_ == refusals_.size()) return {};
+    return refusals_[printed_refusals_++].text;
+  }
+  /// The refusals of ranks that have not joined; "" if there are none.
+  [[nodiscard]] std::string refusals() const {
     std::string text;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      if (!ranks_[rank].joined) text += concat(text.empty() ? "rank " : ", rank ", rank);
+    for (const refusal& r : refusals_)
+      if (r.rank < ranks_.size() && !ranks_[r.rank].joined)
+        text += concat(text.empty() ? "" : ", ", r.text);
     return text;
   }
   /// Appends the descriptors at which something can arrive.
@@ -106,24 +125,30 @@ class bootstrap_relay {
  private:
   struct rank_state {
     tcp_connection connection;
-    bool joined = false, left = false;
+    bool joined = false, left = false, is_late = false, was_answered = false;
     std::deque<std::string> contributions{};  // to allgathers that are not complete
   };
   struct pending {
     tcp_connection connection;
     time_point accepted;
   };
+  struct refusal {
+    std::size_t rank;  // that it says it is; the number of ranks for none of these
+    std::string text;
+  };
 
-  // Returns whether the connection is no longer pending. One without the secret gets no answer.
+  // Returns whether the connection is no longer pending.
   bool admit(pending& p, time_point now) {
     tcp_connection& connection = p.connection;
     const auto f = connection.try_receive(sizeof(hello) + longest_secret);
     if (!f) return connection.is_closed() || now - p.accepted > hello_timeout_;
     const auto h = from_bytes<hello>(f->payload);
     const std::string_view payload(f->payload);
-    if (f->kind != frame::hello || payload.size() < sizeof h ||
-        !equal_secrets(payload.substr(sizeof h), secret_))
+    if (f->kind != frame::hello || payload.size() < sizeof h) return true;
+    if (const auto secret = payload.substr(sizeof h); !equal_secrets(secret, secret_)) {
+      refuse(connection, h, secret.empty());
       return true;
+    }
     const int size = static_cast<int>(ranks_.size());
     const bool fits = h.size == size && h.rank >= 0 && h.rank < size;
     if (fits && !ranks_[static_cast<std::size_t>(h.rank)].joined) {
@@ -131,7 +156,8 @@ class bootstrap_relay {
       r.connection = std::move(connection);
       r.joined = true;
       r.connection.send({frame::ack, 0, ""});
-      if (failure_) r.connection.send(*failure_);  // that happened before it joined
+      r.is_late = failure_ && h.rank > 0;  // rank 0's process has the server
+      if (failure_) report_failure_to(r.connection);
       return true;
     }
     const frame refusal{frame::failed, h.rank,
@@ -139,9 +165,49 @@ class bootstrap_relay {
                              : concat("it is started as rank ", h.rank, " of ", h.size,
                                       ", but rank 0 as rank 0 of ", size,
                                       ": start every rank with the same number of ranks")};
-    connection.send(refusal);
+    answer(connection, h.rank, refusal);
     if (!not_joined().empty()) fail(refusal);  // a complete run goes on
     return true;
+  }
+  void answer(tcp_connection& connection, int rank, const frame& f) {
+    if (rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size())
+      ranks_[static_cast<std::size_t>(rank)].was_answered = true;
+    connection.send(f);
+  }
+  // Of a run with a secret, anyone may send a wrong one, so nobody else is told. A run without one
+  // would have admitted any process, so that a rank with one can end it, as any other could.
+  void refuse(tcp_connection& connection, hello h, bool has_none) {
+    const std::string why = secret_.empty() ? "it has a secret, but rank 0 has none"
+                            : has_none      ? "it has no secret, but rank 0 has one"
+                                            : "its secret is not rank 0's";
+    const auto rank =
+        h.rank >= 0 ? std::min(static_cast<std::size_t>(h.rank), ranks_.size()) : ranks_.size();
+    if (std::none_of(refusals_.begin(), refusals_.end(),
+                     [&](const refusal& r) { return r.rank == rank; }))
+      refusals_.push_back(
+          {rank, concat(connection.peer_address(), " as rank ", h.rank, ": ", why)});
+    if (secret_.empty() && !not_joined().empty()) {
+      const frame failure{frame::failed, h.rank, concat(why, remedy)};
+      answer(connection, h.rank, failure);
+      fail(failure);
+    } else {
+      connection.send({frame::refused, 0, concat(why, remedy)});
+    }
+  }
+  // To a rank that joins later: also which ranks it need not wait for.
+  void report_failure_to(tcp_connection& connection) {
+    connection.send(*failure_);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (ranks_[rank].left || ranks_[rank].connection.is_closed())
+        connection.send(
+            {ranks_[rank].left ? frame::left : frame::lost, static_cast<int>(rank), ""});
+  }
+  template <class Predicate>
+  [[nodiscard]] std::string list(const Predicate& is_listed) const {
+    std::string text;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (is_listed(ranks_[rank])) text += concat(text.empty() ? "rank " : ", rank ", rank);
+    return text;
   }
 
   void receive_from(std::size_t rank) {
@@ -181,12 +247,16 @@ class bootstrap_relay {
   }
 
   static constexpr std::size_t longest_contribution = std::size_t{1} << 20;
+  static constexpr const char* remedy =
+      ": start every rank with the same CORDEE_SECRET_KEY, or CORDEE_SECRET_KEY_FILE";
 
   const std::string secret_;
   const std::chrono::milliseconds hello_timeout_;
   const std::size_t most_pending_;
   std::vector<rank_state> ranks_;
   std::vector<pending> pending_;
+  std::vector<refusal> refusals_;
+  std::size_t printed_refusals_ = 0;
   std::optional<frame> failure_;
 };
 

@@ -5,6 +5,7 @@
 // all can read, by an existing communicator, or by an address that every rank is started with.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include <cordee/comm/bootstrap/bootstrap_server.hpp>
+#include <cordee/comm/bootstrap/socket_address.hpp>
 #include <cordee/comm/launcher_environment.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -35,6 +37,7 @@ struct bootstrap_address {
   int port = 0;
   std::string secret{};  // "" is written as "-"
   std::vector<std::string> hosts{};
+  std::string source{};  // the variable that has given the only host; not serialized
 
   [[nodiscard]] std::string serialize() const {
     std::string text = concat(port, " ", secret.empty() ? "-" : secret);
@@ -59,6 +62,9 @@ struct bootstrap_address {
     return address;
   }
 };
+
+/// Of a serialized address, with its terminator.
+inline constexpr std::size_t longest_address = 4096;
 
 /// assignment(): this process's rank. port(), host(): where rank 0 listens, 0 for any port, "" for
 /// all addresses. secret(): the run's; a rendezvous for any port has none and gets a random one.
@@ -109,12 +115,29 @@ template <class Variable>
   return secret;
 }
 
+/// Throws where it can be no address. A name has no colon, slash, space: whether it resolves is
+/// known when it is tried.
+[[nodiscard, gnu::cold]] inline master_address checked(master_address address) {
+  const std::string what = address.variable.empty() ? "rendezvous_tcp" : address.variable;
+  if (address.port < 1 || address.port > 65535)
+    throw error(concat(what, ": port ", address.port, " is not from 1 to 65535"));
+  const bool is_name = !address.name.empty() && std::ranges::none_of(address.name, [](char c) {
+    return c == ':' || c == '/' || c == '[' || c == ']' || c == '%' || (c >= 0 && c <= ' ');
+  });
+  if (is_name) return address;
+  const std::string why = resolve(address.name, address.port, AI_NUMERICHOST).failure;
+  if (!address.name.empty() && why.empty()) return address;
+  throw error(concat(what, "=\"", address.name, "\" is neither a host's name nor its address",
+                     why.empty() ? "" : concat(" (", why, ")"), "; the port is MASTER_PORT's"));
+}
+
 }  // namespace detail::comm
 
 /// An address that every rank is started with: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
 /// or another one. A run of one rank needs none. Rank 0 listens at that address until all ranks
 /// have joined. Where other users can reach it, start every rank with the same secret in
-/// CORDEE_SECRET_KEY, or in a file that CORDEE_SECRET_KEY_FILE names.
+/// CORDEE_SECRET_KEY, or in a file that CORDEE_SECRET_KEY_FILE names. The address may be a name, of
+/// which each address is tried, IPv4's or IPv6's ("::1", also in brackets).
 struct rendezvous_tcp {
   std::optional<detail::comm::master_address> address =
       detail::comm::master_from_environment([](const char* name) { return std::getenv(name); });
@@ -125,7 +148,8 @@ struct rendezvous_tcp {
   [[nodiscard]] int port() const { return known_address().port; }
   void publish(const detail::comm::bootstrap_address&) const {}
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
-    return detail::comm::bootstrap_address{known_address().port, secret(), {known_address().name}};
+    const detail::comm::master_address known = known_address();
+    return detail::comm::bootstrap_address{known.port, secret(), {known.name}, known.variable};
   }
   [[nodiscard]] std::string host() const { return known_address().name; }
   [[nodiscard]] static std::string secret() {
@@ -135,7 +159,7 @@ struct rendezvous_tcp {
 
  private:
   [[nodiscard]] detail::comm::master_address known_address() const {
-    if (address) return *address;
+    if (address) return detail::comm::checked(*address);
     if (assignment().size == 1) return {"127.0.0.1", 0};
     throw error(
         "launch: no rendezvous address: start the ranks by torchrun, set MASTER_ADDR and "
@@ -169,7 +193,7 @@ struct rendezvous_file {
                        ": choose a folder that all ranks can access and rank 0 may write to"));
   }
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
-    std::array<char, 4096> line{};  // longer ones are none of ours
+    std::array<char, detail::comm::longest_address> line{};  // longer ones are none of ours
     if (!std::ifstream(path).getline(line.data(), line.size())) return {};
     return detail::comm::bootstrap_address::parse(line.data());
   }
@@ -189,7 +213,7 @@ struct rendezvous_comm {
   [[nodiscard]] static std::string host() { return {}; }
   [[nodiscard]] static std::string secret() { return {}; }
   void publish(const detail::comm::bootstrap_address& address) const {
-    std::array<char, 1024> text{};
+    std::array<char, detail::comm::longest_address> text{};
     address.serialize().copy(text.data(), text.size() - 1);
     std::vector<send_op<cpu>> out;
     for (int peer = 1; peer < comm.size(); ++peer)
@@ -198,7 +222,7 @@ struct rendezvous_comm {
   }
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() {
     if (received) return received;
-    std::array<char, 1024> text{};
+    std::array<char, detail::comm::longest_address> text{};
     exchange({}, {{0, {reinterpret_cast<std::byte*>(text.data()), text.size()}}});
     return received = detail::comm::bootstrap_address::parse(text.data());
   }

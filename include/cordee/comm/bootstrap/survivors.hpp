@@ -84,7 +84,7 @@ class bootstrap_survivors {
  private:
   struct place {
     std::int32_t port = 0;
-    char address[48]{}, secret[64]{};  // the secret is rank 0's
+    char address[address_text_size]{}, secret[64]{};  // the secret is rank 0's
   };
   using clock = std::chrono::steady_clock;
   struct question {
@@ -96,9 +96,6 @@ class bootstrap_survivors {
   };
   static constexpr std::chrono::milliseconds step{10};
 
-  [[nodiscard]] static bool is_loopback(std::string_view address) {
-    return address.starts_with("127.");
-  }
   [[nodiscard, gnu::cold]] static std::string address_of(bootstrap_session& session,
                                                          const std::string& host) {
     const std::string address = session.control().local_address();

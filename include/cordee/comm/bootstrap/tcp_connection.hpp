@@ -13,9 +13,7 @@
 #include <string>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -23,14 +21,26 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cordee/comm/bootstrap/socket_address.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 struct frame {
-  /// left: a rank has left the run. lost: one is not connected, so it never will.
-  enum type : std::int32_t { hello, ack, allgather, allgathered, failed, stalled, left, lost } kind;
+  /// left: a rank has left the run. lost: one is not connected, so it never will. refused: the hello
+  /// had another secret.
+  enum type : std::int32_t {
+    hello,
+    ack,
+    allgather,
+    allgathered,
+    failed,
+    stalled,
+    left,
+    lost,
+    refused
+  } kind;
   std::int32_t rank;
   std::string payload;
 };
@@ -57,32 +67,30 @@ class tcp_connection {
   }
   ~tcp_connection() { close(); }
 
-  /// A closed connection where nothing accepts.
-  [[gnu::cold]] static tcp_connection connect(const std::string& host, int port) {
-    addrinfo hints{}, *addresses = nullptr;
-    hints.ai_family = AF_INET;
-    hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(host.c_str(), concat(port).c_str(), &hints, &addresses) != 0) return {};
-    tcp_connection result;
-    for (const addrinfo* a = addresses; a != nullptr && result.is_closed(); a = a->ai_next) {
-      tcp_connection candidate(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (!candidate.is_closed() && ::connect(candidate.socket_, a->ai_addr, a->ai_addrlen) == 0)
-        result = std::move(candidate);
+  /// To the first address of the host that accepts; a closed connection where none does, and the
+  /// reason in `why`.
+  [[gnu::cold]] static tcp_connection connect(const std::string& host, int port,
+                                              std::string* why = nullptr) {
+    const resolved_host found = resolve(host, port);
+    std::string reason = found.failure;
+    for (const socket_address& a : found.addresses) {
+      tcp_connection candidate(socket(a.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (!candidate.is_closed() && ::connect(candidate.socket_, a.get(), a.size()) == 0)
+        return candidate;
+      reason = errno == EINPROGRESS ? "no answer" : std::strerror(errno);  // the timeout's number
     }
-    freeaddrinfo(addresses);
-    return result;
+    if (why != nullptr) *why = reason;
+    return {};
   }
   /// Begins to connect to an address ("10.0.0.7"), without blocking. Before has_connected() is true
   /// nothing can be sent or received.
   [[nodiscard, gnu::cold]] static tcp_connection begin_connect(const std::string& address,
                                                                int port) {
-    sockaddr_in peer{};
-    peer.sin_family = AF_INET;
-    peer.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (inet_pton(AF_INET, address.c_str(), &peer.sin_addr) != 1) return {};
-    tcp_connection result(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!result.is_closed() &&
-        ::connect(result.socket_, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) != 0 &&
+    const resolved_host peer = resolve(address, port, AI_NUMERICHOST);
+    if (peer.addresses.empty()) return {};
+    const socket_address& a = peer.addresses.front();
+    tcp_connection result(socket(a.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!result.is_closed() && ::connect(result.socket_, a.get(), a.size()) != 0 &&
         errno != EINPROGRESS)
       result.close();
     return result;
@@ -104,8 +112,12 @@ class tcp_connection {
   [[nodiscard]] bool is_closed() const { return socket_ < 0; }
   [[nodiscard]] int descriptor() const { return socket_; }
   /// The address of this end, and of the other one; "" where it is closed.
-  [[nodiscard]] std::string local_address() const { return address_by(getsockname); }
-  [[nodiscard]] std::string peer_address() const { return address_by(getpeername); }
+  [[nodiscard]] std::string local_address() const {
+    return socket_address::of(getsockname, socket_).host();
+  }
+  [[nodiscard]] std::string peer_address() const {
+    return socket_address::of(getpeername, socket_).host();
+  }
 
   /// No effect on a closed connection. After a failure frames that have arrived can still be
   /// received, among them the peer's last ones.
@@ -148,16 +160,6 @@ class tcp_connection {
   }
 
  private:
-  template <class Call>
-  [[nodiscard, gnu::cold]] std::string address_by(const Call& call) const {
-    sockaddr_in address{};
-    socklen_t size = sizeof address;
-    char text[INET_ADDRSTRLEN] = "";
-    if (call(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0)
-      inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
-    return text;
-  }
-
   struct header {
     std::uint32_t magic;
     frame::type kind;
@@ -190,25 +192,26 @@ class tcp_connection {
 class listener {
  public:
   /// Only at the address that `host` names, if that is an address or "localhost", or a name that
-  /// resolves to an address of this host's network; otherwise at all addresses. (On many hosts
-  /// their own name is the loopback's, and in a cluster MASTER_ADDR may be an address that is
-  /// translated.)
-  explicit listener(int port, const std::string& host = {})
-      : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    const int yes = 1;
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (!bind_to(host.empty() ? in_addr{} : address_of(host), port)) {
-      if (errno != EADDRNOTAVAIL || !bind_to({}, port)) fail(port, errno);
+  /// resolves to an address of this host's network; otherwise at all addresses of the families that
+  /// the name has. (On many hosts their own name is the loopback's, and in a cluster MASTER_ADDR may
+  /// be an address that is translated.)
+  explicit listener(int port, const std::string& host = {}) {
+    const resolved_host found = host.empty() ? resolved_host{} : resolve(host, port);
+    const bool is_address = resolve(host, port, AI_NUMERICHOST).failure.empty();
+    bool has_four_only = !found.addresses.empty();
+    for (const socket_address& a : found.addresses) {
+      has_four_only = has_four_only && a.family() == AF_INET;
+      // A name of the loopback is no address for other hosts, so it stands for all.
+      const bool is_own = is_address || host == "localhost" || !is_loopback(a.host());
+      if (is_closed() && is_own) bind_to(a, port);
     }
-    if (listen(socket_, 1024) != 0) fail(port, errno);
-    sockaddr_in bound{};
-    socklen_t size = sizeof bound;
-    getsockname(socket_, reinterpret_cast<sockaddr*>(&bound), &size);
-    port_ = ntohs(bound.sin_port);
-    char text[INET_ADDRSTRLEN] = "127.0.0.1";
-    if (bound.sin_addr.s_addr != htonl(INADDR_ANY))
-      inet_ntop(AF_INET, &bound.sin_addr, text, sizeof text);
-    local_address_ = text;
+    if (is_closed() && !has_four_only) bind_to(socket_address::all(AF_INET6, port), port);
+    if (is_closed() && !bind_to(socket_address::all(AF_INET, port), port)) fail(port, errno);
+    if (::listen(socket_, 1024) != 0) fail(port, errno);
+    const socket_address bound = socket_address::of(getsockname, socket_);
+    port_ = bound.port();
+    local_address_ = bound.host();
+    if (local_address_ == "::" || local_address_ == "0.0.0.0") local_address_ = "127.0.0.1";
   }
   /// Takes a socket of any family that listens already.
   struct listening_socket {
@@ -245,29 +248,24 @@ class listener {
                            : ""));
   }
 
-  // If it is false, errno has the reason.
-  [[nodiscard, gnu::cold]] bool bind_to(in_addr address, int port) const {
-    sockaddr_in own{};
-    own.sin_family = AF_INET;
-    own.sin_addr = address;
-    own.sin_port = htons(static_cast<std::uint16_t>(port));
-    return bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0;
-  }
-  // All addresses, which is 0, unless the name has one that other hosts reach, too.
-  [[nodiscard, gnu::cold]] static in_addr address_of(const std::string& host) {
-    in_addr address{};
-    if (inet_pton(AF_INET, host.c_str(), &address) == 1) return address;
-    addrinfo hints{}, *found = nullptr;
-    hints.ai_family = AF_INET;
-    hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
-    address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
-    freeaddrinfo(found);
-    const bool loopback = (ntohl(address.s_addr) >> 24) == 127;
-    return loopback && host != "localhost" ? in_addr{} : address;
+  // False where this host has no such address, or nothing of its family.
+  [[gnu::cold]] bool bind_to(const socket_address& address, int port) {
+    socket_ = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket_ >= 0) {
+      const int yes = 1, no = 0;
+      setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      if (address.family() == AF_INET6)  // "::" is IPv4's, too
+        setsockopt(socket_, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+      if (bind(socket_, address.get(), address.size()) == 0) return true;
+    }
+    const int reason = errno;
+    if (reason != EADDRNOTAVAIL && reason != EAFNOSUPPORT) fail(port, reason);
+    close();
+    errno = reason;
+    return false;
   }
 
-  int socket_, port_ = 0;
+  int socket_ = -1, port_ = 0;
   std::string local_address_;
 };
 

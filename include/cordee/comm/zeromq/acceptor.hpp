@@ -21,11 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cordee/comm/bootstrap/relay.hpp>
+#include <cordee/comm/bootstrap/socket_address.hpp>
 #include <cordee/comm/zeromq/frame.hpp>
 #include <cordee/comm/zeromq/socket.hpp>
 
@@ -51,20 +50,18 @@ class zeromq_acceptor {
                    "zmq_socket_monitor");
     monitor_.set(ZMQ_LINGER, 0);
     monitor_.connect(events);
-    const std::string endpoint = concat("tcp://", address, ":*");
-    zeromq_expects(zmq_bind(socket_.get(), endpoint.c_str()) == 0,
-                   concat("cannot listen at ", address, " (zeromq::options{.listen})"));
+    bind_to(address);
     std::array<char, 256> bound{};
     std::size_t size = bound.size();
     zeromq_expects(zmq_getsockopt(socket_.get(), ZMQ_LAST_ENDPOINT, bound.data(), &size) == 0,
                    "zmq_getsockopt");
     const std::string_view text(bound.data());  // "tcp://127.0.0.1:40584"
     const std::size_t slashes = text.find("//"), colon = text.rfind(':');
-    address_ = text.substr(slashes + 2, colon - slashes - 2);
+    address_ = without_brackets(std::string(text.substr(slashes + 2, colon - slashes - 2)));
     port_ = std::atoi(bound.data() + colon + 1);
   }
 
-  /// "0.0.0.0" where it listens at all addresses of this host.
+  /// "0.0.0.0" or "::" where it listens at all addresses of this host.
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] int port() const { return port_; }
   /// "rank 1, rank 3"; empty if all have joined.
@@ -119,17 +116,26 @@ class zeromq_acceptor {
 
   /// "127.0.0.1:40584": where the peer of a connection is.
   [[nodiscard, gnu::cold]] static std::string address_of(int descriptor) {
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    char text[INET_ADDRSTRLEN] = "";
-    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0 ||
-        inet_ntop(AF_INET, &peer.sin_addr, text, sizeof text) == nullptr)
-      return "an address that has gone";
-    return concat(text, ":", ntohs(peer.sin_port));
+    const socket_address peer = socket_address::of(getpeername, descriptor);
+    const std::string host = peer.host();
+    return host.empty() ? "an address that has gone" : with_port(host, peer.port());
   }
 
  private:
   static constexpr int unknown = -1;
+
+  // At an address, an interface's name or "*". An interface's IPv4 address comes first, as without
+  // ZMQ_IPV6 libzmq knows no other one.
+  [[gnu::cold]] void bind_to(const std::string& address) const {
+    const std::string host = without_brackets(address);
+    const bool is_six = host.find(':') != std::string::npos;
+    const std::string endpoint = concat("tcp://", with_port(host, 0));
+    socket_.set(ZMQ_IPV6, host == "*" || is_six ? 1 : 0);
+    if (zmq_bind(socket_.get(), endpoint.c_str()) == 0) return;
+    socket_.set(ZMQ_IPV6, 1);
+    zeromq_expects(zmq_bind(socket_.get(), endpoint.c_str()) == 0,
+                   concat("cannot listen at ", address, " (zeromq::options{.listen})"));
+  }
 
   // Of a message of several parts, which is none of ours, an empty one.
   [[gnu::cold]] zeromq_message skip_rest() const {

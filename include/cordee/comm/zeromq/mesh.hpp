@@ -56,6 +56,7 @@ class zeromq_mesh {
       zeromq_socket& to = peers_.emplace_back(context_, ZMQ_DEALER);
       to.set(ZMQ_LINGER, 0);
       to.set(ZMQ_SNDHWM, zeromq_queue_length);
+      to.set(ZMQ_IPV6, endpoint.find('[') != std::string::npos ? 1 : 0);
       to.set(ZMQ_IMMEDIATE, 1);  // queues nothing for a connection that is not made yet
       to.connect(endpoint);
     }

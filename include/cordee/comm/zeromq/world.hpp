@@ -19,9 +19,8 @@
 #include <string>
 #include <vector>
 
-#include <netdb.h>
-
 #include <cordee/comm/bootstrap/bootstrap_session.hpp>
+#include <cordee/comm/bootstrap/socket_address.hpp>
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/transport.hpp>
@@ -112,7 +111,7 @@ class zeromq_world {
   struct rank_info {
     host_info host;
     std::int32_t port;
-    char address[INET_ADDRSTRLEN], secret[33];
+    char address[address_text_size], secret[33];
   };
   struct exchange_wait {
     zeromq_world& world;
@@ -162,18 +161,19 @@ class zeromq_world {
     mesh_.emplace(self_, listen, secret);
     own.port = mesh_->port();
     mesh_->address().copy(own.address, sizeof own.address - 1);
-    if (mesh_->address() == "0.0.0.0") {
+    if (mesh_->address() == "0.0.0.0" || mesh_->address() == "::") {
       std::memset(own.address, 0, sizeof own.address);
       control_.local_address().copy(own.address, sizeof own.address - 1);
     }
     const std::vector<rank_info> ranks = bootstrap_.allgather(own);
+    const std::string server = control_.server_address();
     std::vector<host_info> hosts;
     std::vector<std::string> addresses, endpoints;
     for (const rank_info& r : ranks) {
       hosts.push_back(r.host);
-      // A rank on rank 0's host has the loopback as its address.
-      const bool is_loopback = std::strncmp(r.address, "127.", 4) == 0;
-      addresses.push_back(concat(is_loopback ? control_.server_address() : r.address, ":", r.port));
+      // A rank on rank 0's host has the loopback as its address, at which others do not reach it.
+      const bool is_replaced = is_loopback(r.address) && !is_loopback(server);
+      addresses.push_back(with_port(is_replaced ? server : r.address, r.port));
       endpoints.push_back("tcp://" + addresses.back());
     }
     control_.first_failure.set_addresses(std::move(addresses));
@@ -197,21 +197,18 @@ class zeromq_world {
   // Rank 0's server listens to other hosts only where the ranks do.
   [[gnu::cold]] static std::string bootstrap_host(const std::string& host,
                                                   const std::string& listen) {
-    const auto is_loopback = [](const std::string& name) {
-      addrinfo hints{}, *found = nullptr;
-      hints.ai_family = AF_INET;
-      if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
-      const in_addr address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
-      freeaddrinfo(found);
-      return (ntohl(address.s_addr) >> 24) == 127;
-    };
-    if (!is_loopback(listen)) return host;
-    if (!host.empty() && !is_loopback(host))
+    if (!resolve(listen, 0).has_loopback_only()) return host;
+    if (host.empty()) return listen;
+    const resolved_host rank_0 = resolve(host, 0);
+    if (!rank_0.failure.empty())
+      throw error(concat("zeromq::launch: rank 0 is at ", host,
+                         ", which does not resolve: ", rank_0.failure));
+    if (!rank_0.has_loopback_only())
       throw usage_error(
           concat("zeromq::launch: rank 0 is at ", host, ", but ranks listen at ", listen,
                  ", which other hosts cannot reach: zeromq::options{.listen = \"*\"} or an "
                  "interface's name"));
-    return listen;
+    return rank_0.addresses.front().host();
   }
 
   // Rank 0's process has died: those that live send each other that they leave.
