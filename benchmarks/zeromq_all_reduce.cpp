@@ -7,6 +7,7 @@
 // its numbers to rank 0, and pulls the mean.
 //
 //   bench_zeromq_all_reduce [RANKS [BYTES [REPS [METHODS]]]]      it forks the other ranks itself
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>

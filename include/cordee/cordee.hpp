@@ -40,6 +40,7 @@
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>

@@ -12,6 +12,7 @@
 //
 // A run resumes and takes a step, or refuses with an error; never with anything else.
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>

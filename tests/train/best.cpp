@@ -14,6 +14,7 @@
 
 #include "tests/support/feeds.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/foreign_locale.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -68,12 +69,18 @@ TEST_CASE("best: the file has the weights of the best epoch, on any number of ra
 TEST_CASE("best: a resumed run replaces the file by a better one only, a new run in any case") {
   const folder files;
   const std::string path = files.file("best.safetensors");
+  const foreign_locale german;  // in which the file has points, too
   on_ranks(2, [&](threads comm) {
     quadratic<fp64> model;
     trainer run{model, sgd{}, steady, ring{comm}};
     best first{path, by_loss};
     first.begin_on_all_ranks(run, 0.0);
     first.epoch_on_all_ranks(run, validated(0.1, 7.5));
+    if (comm.rank() == 0) {
+      const auto file = detail::io::tensor_file::open(path);
+      for (const auto& [name, value] : file.metadata())
+        if (name == "validation_loss") CHECK(value == "0.1");
+    }
     best resumed{path, by_loss};
     resumed.begin_on_all_ranks(run, 8.0);
     CHECK(resumed.kept.value == 0.1);  // to the bit

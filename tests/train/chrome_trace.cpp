@@ -18,6 +18,7 @@
 
 #include "tests/support/feeds.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/foreign_locale.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/skip.hpp"
@@ -149,4 +150,12 @@ TEST_CASE(
   for (const std::int64_t steps : {0, -1})
     CHECK(contains(error_message([&] { traced_run(1, "trace.json", steps); }),
                    "chrome_trace: .steps is at least 1"));
+}
+
+TEST_CASE("chrome_trace: an application's locale changes no number") {
+  const foreign_locale german;
+  const std::string text = detail::train::trace_lines(
+      {{"step", 1234, 0.0015, 0.00175, detail::core::trace_track::compute}}, 0);
+  CHECK(contains(text, "\"ts\": 1500.000, \"dur\": 250.000"));
+  CHECK(contains(text, "\"step\": 1234}"));
 }

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include <cordee/train/console.hpp>
 #include <cordee/train/trainer.hpp>
 
+#include "tests/support/foreign_locale.hpp"
 #include "tests/support/numbered.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/toy_run.hpp"
@@ -273,4 +275,19 @@ TEST_CASE("console: a clipped gradient has its norm before and after, and the fa
   });
   CHECK(contains(text, "|g| 8 clipped to 2 (x 0.25)  skipped"));
   CHECK(contains(text, "|g| 0.125  skipped"));
+}
+
+TEST_CASE("console: an application's locale changes no character") {
+  const foreign_locale german;
+  const std::string text = written([](std::FILE* out) {
+    console c{{.seconds = 0, .bar = false, .out = out}};
+    c.begin(plan);
+    step_record clipped = record_of(0);
+    clipped.clip_factor = 0.25;
+    c.step(clipped);
+    c.epoch({record_of(9), {200, 20, 60, 80}, metrics{30, 15, 18, 20}});
+  });
+  CHECK(contains(text, "loss 1.5000  top-1 25.0 %  lr 0.25"));
+  CHECK(contains(text, "|g| 0.125 clipped to 0.0312 (x 0.25)"));
+  CHECK(contains(text, "loss 2.5000  top-1 25.00 %  | validation: loss 1.5000  top-1 75.00 %"));
 }

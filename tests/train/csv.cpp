@@ -8,6 +8,7 @@
 #include <cordee/train/csv.hpp>
 #include <cordee/train/json_lines.hpp>
 
+#include "tests/support/foreign_locale.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/toy_run.hpp"
@@ -138,4 +139,25 @@ TEST_CASE("logs: the files of one run") {
   toy_run(csv{in + "log.csv"}, json_lines{in + "log.jsonl"});
   CHECK(std::filesystem::file_size(in + "log.csv") > 20 * 40);
   CHECK(std::filesystem::file_size(in + "log.jsonl") > 20 * 100);
+}
+
+TEST_CASE("csv, json_lines: an application's locale changes no byte") {
+  const folder here;
+  const auto written_to = [&](const std::string& name) {
+    csv rows{here.file(name)};
+    json_lines objects{here.file(name + "l")};
+    const epoch_record e{measured(record_of(1)), {30, 15, 18, 20}, metrics{30, 15, 18, 20}, 0.0625};
+    const auto fill = [&](auto& log) {
+      log.begin({.steps = 7220, .epochs = 1.5});
+      for (const int k : {0, 1234}) log.step(measured(record_of(k)));
+      log.epoch(e);
+      log.end({e, 2, 3, 8.5});
+    };
+    fill(rows);
+    fill(objects);
+    return contents(here, name) + contents(here, name + "l");
+  };
+  const std::string expected = written_to("first");
+  const foreign_locale german;
+  CHECK(written_to("second") == expected);
 }

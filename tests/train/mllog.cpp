@@ -22,6 +22,7 @@
 
 #include "tests/support/feeds.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/foreign_locale.hpp"
 #include "tests/support/numbered.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
@@ -238,4 +239,12 @@ TEST_CASE("mllog: an epoch's stop has the global batch, which may grow") {
   CHECK(batches ==
         "\"global_batch_size\": 6}}\n\"global_batch_size\": 6}}\n\"global_batch_size\": 12}}\n"
         "\"global_batch_size\": 24}}\n");
+}
+
+TEST_CASE("mllog: an application's locale changes no number") {
+  const folder here;
+  const foreign_locale german;
+  apt_run(0, 2, 99, mllog{here.file("log"), {.target_accuracy = 0.759}});
+  CHECK(keys(here.file("log")) ==
+        header + epoch_lines(1) + epoch_lines(2) + " run_stop=\"success\"");
 }

@@ -6,8 +6,8 @@
 // not a template instantiation.
 #pragma once
 
+#include <charconv>
 #include <concepts>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,13 +48,18 @@ struct part {
   char digits[32];
   for (const part* end = parts + count; parts != end; ++parts) {
     const part& p = *parts;
+    if (p.kind == part::string) {
+      out.append(p.characters);
+      continue;
+    }
+    char *const first = digits, *const last = digits + sizeof digits, *written = first;
     if (p.kind == part::signed_integer)
-      std::snprintf(digits, sizeof digits, "%lld", p.integer);
+      written = std::to_chars(first, last, p.integer).ptr;
     else if (p.kind == part::unsigned_integer)
-      std::snprintf(digits, sizeof digits, "%llu", static_cast<unsigned long long>(p.integer));
-    else if (p.kind == part::real)
-      std::snprintf(digits, sizeof digits, "%.6g", p.number);
-    out.append(p.kind == part::string ? p.characters : std::string_view(digits));
+      written = std::to_chars(first, last, static_cast<unsigned long long>(p.integer)).ptr;
+    else
+      written = std::to_chars(first, last, p.number, std::chars_format::general, 6).ptr;
+    out.append(first, written);
   }
   return out;
 }
@@ -72,7 +77,8 @@ struct part {
 
 }  // namespace detail::core
 
-/// The parts one after another; floating-point numbers with six significant digits. Cold, so that
+/// The parts one after another, in every locale alike; floating-point numbers with six significant
+/// digits (core/decimal.hpp has other forms). Cold, so that
 /// error paths cost little to compile and lie apart from hot code. Parameters are values, so that
 /// string literals of every length are one type and messages of one form share an instantiation.
 template <class... Parts>

@@ -9,13 +9,13 @@
 #include <cmath>
 #include <concepts>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include <unistd.h>
 
 #include <cordee/comm/collectives.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/train/best_epoch.hpp>
 #include <cordee/train/weights.hpp>
 
@@ -47,26 +47,23 @@ struct best {
     const double value = detail::train::measure(measure, e, "best");
     if (kept.add(measure, value, e.last.info.epoch))
       save_weights(run, path,
-                   {{key(measure), number(value)}, {"epoch", std::to_string(kept.epoch)}});
+                   {{key(measure), decimal::shortest(value)}, {"epoch", concat(kept.epoch)}});
     return false;
   }
   template <class Run>
   void end_on_all_ranks(Run& run) {
     if (run.comm().rank() == 0 && kept.value)
-      std::fprintf(stderr, "best: %s has the weights with validation %s %g, of epoch %d\n",
-                   path.c_str(), std::string(detail::train::name_of(measure)).c_str(), *kept.value,
-                   kept.epoch);
+      std::fputs(
+          concat("best: ", path, " has the weights with validation ",
+                 detail::train::name_of(measure), " ", *kept.value, ", of epoch ", kept.epoch, "\n")
+              .c_str(),
+          stderr);
   }
 
  private:
   // Templates, so that programs that keep no weights do not compile them.
   [[nodiscard]] static std::string key(const auto& m) {
     return concat("validation_", detail::train::name_of(m));
-  }
-  [[nodiscard]] static std::string number(const auto& x) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.17g", x);
-    return text;
   }
   static void expect_writable(const std::convertible_to<std::string> auto& file) {
     expects(!file.empty(), "best: .path is empty: name a file");
@@ -82,8 +79,8 @@ struct best {
     if (::access(from.c_str(), F_OK) != 0) return;
     const auto file = detail::io::tensor_file::open(from);
     for (const auto& [name, value] : file.metadata()) {
-      if (name == key(measure)) kept.value = std::strtod(value.c_str(), nullptr);
-      if (name == "epoch") kept.epoch = std::atoi(value.c_str());
+      if (name == key(measure)) kept.value = decimal::parse<double>(value);
+      if (name == "epoch") kept.epoch = decimal::parse<int>(value).value_or(0);
     }
     if (kept.value && !std::isfinite(*kept.value)) kept = {};
   }

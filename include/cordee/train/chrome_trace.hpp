@@ -15,7 +15,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -28,6 +27,7 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/trace.hpp>
@@ -111,9 +111,9 @@ class trace_recorder : public core::trace_sink {
                     metadata_event("thread_name", 0, "compute") +
                     metadata_event("thread_name", 1, "exchange");
   for (const trace_recorder::event& e : events) {
-    char times[80];  // in microseconds
-    std::snprintf(times, sizeof times, ", \"ts\": %.3f, \"dur\": %.3f", e.begin * 1e6,
-                  (e.end - e.begin) * 1e6);
+    const std::string times =  // in microseconds
+        concat(", \"ts\": ", decimal::fixed(e.begin * 1e6, 3),
+               ", \"dur\": ", decimal::fixed((e.end - e.begin) * 1e6, 3));
     out += concat("{\"ph\": \"X\", \"pid\": ", rank,
                   ", \"tid\": ", e.track == core::trace_track::exchange ? 1 : 0, times,
                   ", \"name\": \"", e.name, "\", \"args\": {");

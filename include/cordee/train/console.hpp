@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/train/record.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -56,28 +57,24 @@ class console {
   }
 
   void epoch(const epoch_record& e) {
-    char out[200];
-    std::snprintf(out, sizeof out, "%sepoch %.4g/%.4g  loss %.4f  top-1 %.2f %%",
-                  bar_ ? "\r\x1b[K" : "", std::min(e.last.epochs_seen, plan_.epochs), plan_.epochs,
-                  e.train.mean_loss(), 100 * e.train.accuracy());
-    std::string text = out;
-    if (e.validation) {
-      std::snprintf(out, sizeof out, "  | validation: loss %.4f  top-1 %.2f %% of %lld",
-                    e.validation->mean_loss(), 100 * e.validation->accuracy(),
-                    static_cast<long long>(e.validation->count));
-      text += out;
-    }
+    const auto scores = [](const metrics& m) {
+      return concat("loss ", decimal::fixed(m.mean_loss(), 4), "  top-1 ",
+                    decimal::fixed(100 * m.accuracy(), 2), " %");
+    };
+    std::string text = concat(bar_ ? "\r\x1b[K" : "", "epoch ",
+                              decimal::general(std::min(e.last.epochs_seen, plan_.epochs), 4), "/",
+                              decimal::general(plan_.epochs, 4), "  ", scores(e.train));
+    if (e.validation)
+      text += concat("  | validation: ", scores(*e.validation), " of ", e.validation->count);
     if (e.last.skipped > 0) text += concat("  | skipped ", e.last.skipped);
     print(text + "\n");
   }
 
   void end(const run_summary& s) {
     if (s.steps == 0) return print("no steps: the loader is at the end of the epochs asked for\n");
-    char out[160];
-    std::snprintf(out, sizeof out, "%s%lld steps in %s, %.0f images/s\n", bar_ ? "\r\x1b[K" : "",
-                  static_cast<long long>(s.steps), duration(s.seconds).c_str(),
-                  static_cast<double>(samples_) / std::max(s.seconds, 1e-9));
-    print(out);
+    const double speed = static_cast<double>(samples_) / std::max(s.seconds, 1e-9);
+    print(concat(bar_ ? "\r\x1b[K" : "", s.steps, " steps in ", duration(s.seconds), ", ",
+                 decimal::fixed(speed, 0), " images/s\n"));
   }
 
  private:
@@ -85,18 +82,17 @@ class console {
     // By samples, not by steps, of which a batch that grows leaves fewer and longer ones.
     const double left = r.seconds / (r.epochs_seen - plan_.first_epoch) *
                         std::max(plan_.epochs - r.epochs_seen, 0.0);
-    char out[320], clipped[48] = "";
+    std::string clipped;
     if (r.clip_factor.value_or(1) < 1)
-      std::snprintf(clipped, sizeof clipped, " clipped to %.3g (x %.3g)",
-                    r.grad_norm * *r.clip_factor, *r.clip_factor);
-    std::snprintf(out, sizeof out,
-                  "step %lld/%lld  epoch %.2f  loss %.4f  top-1 %.1f %%  lr %.4g  %.0f images/s  "
-                  "|g|%s %.3g%s  skipped %lld  left %s",
-                  static_cast<long long>(r.info.step + 1), static_cast<long long>(r.steps),
-                  r.info.epoch, recent_.mean_loss(), 100 * recent_.accuracy(), r.info.learning_rate,
-                  speed, r.grad_norm_local ? " (rms of ranks)" : "", r.grad_norm, clipped,
-                  static_cast<long long>(r.skipped), duration(left).c_str());
-    return out;
+      clipped = concat(" clipped to ", decimal::general(r.grad_norm * *r.clip_factor, 3), " (x ",
+                       decimal::general(*r.clip_factor, 3), ")");
+    return concat(
+        "step ", r.info.step + 1, "/", r.steps, "  epoch ", decimal::fixed(r.info.epoch, 2),
+        "  loss ", decimal::fixed(recent_.mean_loss(), 4), "  top-1 ",
+        decimal::fixed(100 * recent_.accuracy(), 1), " %  lr ",
+        decimal::general(r.info.learning_rate, 4), "  ", decimal::fixed(speed, 0), " images/s  |g|",
+        r.grad_norm_local ? " (rms of ranks)" : "", " ", decimal::general(r.grad_norm, 3), clipped,
+        "  skipped ", r.skipped, "  left ", duration(left));
   }
   [[nodiscard]] std::string bar(const step_record& r) const {
     constexpr int width = 20;

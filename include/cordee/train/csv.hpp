@@ -8,14 +8,14 @@
 // the same columns; the lines of steps that it repeats are removed first.
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/step_log.hpp>
 
@@ -29,7 +29,8 @@ class csv {
     const bool appends = log_.open(
         p.first_step > 0, [](const std::string& line) { return line == concat(columns, "\n"); },
         [&](const std::string& line) {
-          return std::strtoll(line.c_str(), nullptr, 10) >= p.first_step;
+          const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));
+          return step && *step >= p.first_step;
         });
     if (!appends) log_.put(concat(columns, "\n").c_str());
     log_.flush();  // a full disk is an error before the first step
@@ -59,24 +60,20 @@ class csv {
     if (!row_) return;
     const step_record& r = *row_;
     const auto count = static_cast<double>(r.train.count > 0 ? r.train.count : 1);
-    char line[320];
-    std::snprintf(line, sizeof line, "%lld,%.6f,%.9g,%.9g,%.6f,%.6f,%lld,%.9g,%lld,%.3f,",
-                  static_cast<long long>(r.info.step), r.info.epoch, r.info.learning_rate,
-                  r.train.mean_loss(), static_cast<double>(r.train.top1) / count,
-                  static_cast<double>(r.train.top5) / count, static_cast<long long>(r.train.count),
-                  r.grad_norm, static_cast<long long>(r.skipped), r.seconds);
-    log_.put(line);
-    detail::train::for_measurements(r, [&](const char*, const auto& value) {
-      if (value) std::snprintf(line, sizeof line, "%.9g,", *value);
-      log_.put(value ? line : ",");
-    });
-    if (validation_)
-      std::snprintf(line, sizeof line, "%.9g,%.6f,", validation_->mean_loss(),
-                    validation_->accuracy());
-    log_.put(validation_ ? line : ",,");
-    if (consensus_distance_) std::snprintf(line, sizeof line, "%.9g", *consensus_distance_);
-    log_.put(consensus_distance_ ? line : "");
-    log_.put("\n");
+    const auto share = [](double x) { return decimal::fixed(x, 6); };
+    const auto number = [](double x) { return decimal::general(x, 9); };
+    std::string line =
+        concat(r.info.step, ",", share(r.info.epoch), ",", number(r.info.learning_rate), ",",
+               number(r.train.mean_loss()), ",", share(static_cast<double>(r.train.top1) / count),
+               ",", share(static_cast<double>(r.train.top5) / count), ",", r.train.count, ",",
+               number(r.grad_norm), ",", r.skipped, ",", decimal::fixed(r.seconds, 3), ",");
+    detail::train::for_measurements(
+        r, [&](const char*, const auto& value) { line += value ? number(*value) + "," : ","; });
+    line += validation_
+                ? concat(number(validation_->mean_loss()), ",", share(validation_->accuracy()), ",")
+                : ",,";
+    if (consensus_distance_) line += number(*consensus_distance_);
+    log_.put((line + "\n").c_str());
     row_.reset();
     validation_.reset();
     consensus_distance_.reset();

@@ -13,13 +13,11 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/step_log.hpp>
 
@@ -36,8 +34,7 @@ class basic_json_lines {
     first_step_ = p.first_step;
     last_seconds_ = 0;
     const auto step_of = [](const std::string& line) {
-      const char* const at = std::strstr(line.c_str(), "\"step\":");
-      return at == nullptr ? -1 : std::strtoll(at + 7, nullptr, 10);
+      return integer_behind(line, "\"step\":").value_or(-1);
     };
     log_.open(
         p.first_step > 0,
@@ -98,9 +95,7 @@ class basic_json_lines {
   }
   void add(const char* key, std::int64_t value) { line_ += concat(",\"", key, "\":", value); }
   void add(const char* key, double value) {
-    char digits[40] = "null";
-    if (std::isfinite(value)) std::snprintf(digits, sizeof digits, "%.9g", value);
-    line_ += concat(",\"", key, "\":", digits);
+    line_ += concat(",\"", key, "\":", std::isfinite(value) ? decimal::general(value, 9) : "null");
   }
   // Without samples there is no mean.
   void add(const std::string& prefix, const metrics& m) {

@@ -16,9 +16,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <string>
 #include <string_view>
@@ -26,6 +23,7 @@
 #include <vector>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/step_log.hpp>
@@ -60,8 +58,7 @@ class basic_mllog {
     plan_ = p;
     step_ = p.first_step;
     const auto step_of = [](const std::string& line) {
-      const char* const at = std::strstr(line.c_str(), "\"step\": ");
-      return at == nullptr ? -1 : std::strtoll(at + 8, nullptr, 10);
+      return integer_behind(line, "\"step\": ").value_or(-1);
     };
     const bool appends = log_.open(
         p.first_step > 0, [](const std::string& line) { return line.rfind(":::MLLOG {", 0) == 0; },
@@ -176,9 +173,7 @@ class basic_mllog {
   void point(std::string_view key, const T& value, const std::string& metadata = {}) {
     std::string text;
     if constexpr (std::floating_point<T>) {
-      char digits[40];
-      std::snprintf(digits, sizeof digits, "%.15g", value);
-      text = std::isfinite(value) ? digits : "null";
+      text = std::isfinite(value) ? decimal::general(value, 15) : "null";
     } else if constexpr (std::integral<T>) {
       text = concat(value);
     } else {

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/train/calibrate.hpp>
 #include <cordee/train/evaluate.hpp>
@@ -69,33 +69,35 @@ quantization_report quantization_report::from(Run& run,
 
 /// A table of the layers, and a sentence about the costliest.
 [[gnu::cold]] inline std::string describe(const quantization_report& r) {
-  const auto printed = [](const char* format, auto... numbers) {
-    char text[160];
-    std::snprintf(text, sizeof text, format, numbers...);
-    return std::string(text);
+  const auto aligned = [](std::string text, std::size_t columns) {
+    return std::string(columns - std::min(columns, text.size()), ' ') + text;
   };
-  std::string out =
-      printed("accuracy %.2f %% in fp32, %.2f %% in int8; loss %.4f, %.4f\n",
-              100 * r.fp32.accuracy(), 100 * r.int8.accuracy(), r.fp32.mean_loss(),
-              r.int8.mean_loss()) +
-      "signal to noise and clipped inputs of each layer; the loss it adds alone in int8\n";
+  const auto change = [](double x, int digits) {
+    return decimal::with_sign(decimal::fixed(x, digits));
+  };
+  std::string out = concat(
+      "accuracy ", decimal::fixed(100 * r.fp32.accuracy(), 2), " % in fp32, ",
+      decimal::fixed(100 * r.int8.accuracy(), 2), " % in int8; loss ",
+      decimal::fixed(r.fp32.mean_loss(), 4), ", ", decimal::fixed(r.int8.mean_loss(), 4),
+      "\nsignal to noise and clipped inputs of each layer; the loss it adds alone in int8\n");
   std::size_t width = 0;
   for (const calibrated_layer& layer : r.layers) width = std::max(width, layer.name.size());
   for (std::size_t k = 0; k < r.layers.size(); ++k) {
     const calibrated_layer& layer = r.layers[k];
     // SQNR: 10 log10(|y|^2 / |y8 - y|^2)
     const std::string noise =
-        layer.error > 0 ? printed("%6.1f dB", -20 * std::log10(layer.error)) : "    exact";
+        layer.error > 0 ? aligned(decimal::fixed(-20 * std::log10(layer.error), 1), 6) + " dB"
+                        : "    exact";
     out += concat("  ", layer.name, std::string(width - layer.name.size(), ' '), noise,
-                  printed("%9.4f %%%+11.5f\n", 100 * layer.saturation,
-                          r.single[k].mean_loss() - r.fp32.mean_loss()));
+                  aligned(decimal::fixed(100 * layer.saturation, 4), 9), " %",
+                  aligned(change(r.single[k].mean_loss() - r.fp32.mean_loss(), 5), 11), "\n");
   }
   if (r.single.empty()) return out;
   const std::size_t k = r.costliest();
-  return out + concat(r.layers[k].name, " costs most: alone in int8 it ",
-                      printed("changes the loss by %+.5f and the accuracy by %+.2f points\n",
-                              r.single[k].mean_loss() - r.fp32.mean_loss(),
-                              100 * (r.single[k].accuracy() - r.fp32.accuracy())));
+  return out + concat(r.layers[k].name, " costs most: alone in int8 it changes the loss by ",
+                      change(r.single[k].mean_loss() - r.fp32.mean_loss(), 5),
+                      " and the accuracy by ",
+                      change(100 * (r.single[k].accuracy() - r.fp32.accuracy()), 2), " points\n");
 }
 
 }  // namespace cordee::inline CORDEE_ABI

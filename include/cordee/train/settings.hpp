@@ -13,8 +13,6 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +20,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -36,10 +35,7 @@ class settings {
   }
   /// With as many digits as give the number back.
   [[gnu::cold, gnu::noinline]] void add(std::string_view name, double value) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.15g", value);
-    if (std::strtod(digits, nullptr) != value) std::snprintf(digits, sizeof digits, "%.17g", value);
-    add(name, std::string_view(digits));
+    add(name, std::string_view(decimal::shortest(value)));
   }
   [[nodiscard]] const std::string& lines() const { return lines_; }
 

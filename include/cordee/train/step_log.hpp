@@ -5,17 +5,31 @@
 #pragma once
 
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// The integer behind the first `key` of a line, if there is one.
+[[nodiscard]] std::optional<std::int64_t> integer_behind(const auto& line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == line.npos) return {};
+  std::int64_t value = 0;
+  const char* const first = line.data() + at + key.size();
+  const auto status = std::from_chars(first, line.data() + line.size(), value).ec;
+  return status == std::errc{} ? std::optional(value) : std::nullopt;
+}
 
 /// Members are templates, so that programs that log nothing do not compile them.
 class step_log {

@@ -11,6 +11,8 @@
 #include <optional>
 
 #include <cordee/core/clock.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/train/record.hpp>
 
@@ -57,12 +59,16 @@ struct target_accuracy {
   void end_on_all_ranks(Run& run) {
     if (run.comm().rank() != 0) return;
     if (reached)
-      std::fprintf(stderr,
-                   "target_accuracy: %.4f (target %.4g) after %lld steps, %.4g epochs; %.3f s\n",
-                   reached->accuracy, accuracy, static_cast<long long>(reached->steps),
-                   reached->epochs, reached->seconds);
+      std::fputs(concat("target_accuracy: ", decimal::fixed(reached->accuracy, 4), " (target ",
+                        decimal::general(accuracy, 4), ") after ", reached->steps, " steps, ",
+                        decimal::general(reached->epochs, 4), " epochs; ",
+                        decimal::fixed(reached->seconds, 3), " s\n")
+                     .c_str(),
+                 stderr);
     else
-      std::fprintf(stderr, "target_accuracy: %.4g was not reached\n", accuracy);
+      std::fputs(
+          concat("target_accuracy: ", decimal::general(accuracy, 4), " was not reached\n").c_str(),
+          stderr);
   }
 };
 

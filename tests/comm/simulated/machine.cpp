@@ -64,8 +64,8 @@ TEST_CASE("machine: a file that is not one is refused by name") {
   CHECK(contains(thrown("torus\nlink 1\ndimensions 4"), "link has a latency in seconds"));
   CHECK(contains(thrown("torus\nlink 1 0\ndimensions 4"), "link has a latency in seconds"));
   CHECK(contains(thrown("torus\nlink -1 2\ndimensions 4"), "link has a latency in seconds"));
-  CHECK(
-      contains(thrown("torus\nlink 1 fast\ndimensions 4"), "link has something that is no number"));
+  CHECK(contains(thrown("torus\nlink 1 fast\ndimensions 4"),
+                 "link has \"fast\", which is not a number"));
   CHECK(contains(thrown("torus\nlink 1 2\nlink 1 2"), "link is there twice"));
   CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4 0"), "dimensions is a positive integer"));
   CHECK(contains(thrown("torus\nlink 1 2\ndimensions 2.5"), "dimensions is a positive integer"));

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <locale>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -53,6 +54,7 @@ struct bootstrap_address {
   /// Empty if the text is incomplete.
   static std::optional<bootstrap_address> parse(const std::string& text) {
     std::istringstream in(text);
+    in.imbue(std::locale::classic());
     bootstrap_address address;
     if (!(in >> address.port >> address.secret)) return {};
     if (address.port <= 0 || address.port > 65535) return {};

@@ -20,18 +20,20 @@
 //   nodes_per_rack 16
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <istream>
 #include <map>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <cordee/comm/simulated/critical_path.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -145,16 +147,21 @@ class machine_file {
  public:
   explicit machine_file(std::istream& in) {
     for (std::string line; std::getline(in, line);) {
-      std::istringstream words(line.substr(0, line.find('#')));
-      std::string name;
-      if (!(words >> name)) continue;
+      std::string_view rest(line);
+      rest = rest.substr(0, rest.find('#'));
+      const std::string name(next_word(rest));
+      if (name.empty()) continue;
       if (kind_.empty()) {
         kind_ = name;
         continue;
       }
       std::vector<double> values;
-      for (double v; words >> v;) values.push_back(v);
-      if (!words.eof()) throw error(concat("machine: ", name, " has something that is no number"));
+      for (std::string_view word; !(word = next_word(rest)).empty();) {
+        const auto value = decimal::parse<double>(word);
+        if (!value)
+          throw error(concat("machine: ", name, " has \"", word, "\", which is not a number"));
+        values.push_back(*value);
+      }
       if (!entries_.emplace(name, std::move(values)).second)
         throw error(concat("machine: ", name, " is there twice"));
     }
@@ -185,6 +192,14 @@ class machine_file {
   }
 
  private:
+  /// Up to white space, cut off `rest`; empty at its end.
+  static std::string_view next_word(std::string_view& rest) {
+    constexpr std::string_view space = " \t\r\v\f";
+    rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(space)));
+    const std::string_view word = rest.substr(0, rest.find_first_of(space));
+    rest.remove_prefix(word.size());
+    return word;
+  }
   std::vector<double> take(const char* name) {
     const auto entry = entries_.find(name);
     if (entry == entries_.end() || entry->second.empty())
