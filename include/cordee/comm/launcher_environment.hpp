@@ -61,8 +61,8 @@ inline constexpr std::array known_launchers{
 
 inline constexpr int most_ranks = 1 << 20;
 
-/// The number of an environment variable, all of whose text has to be one of this range. `why`: what
-/// the range follows from, for the error.
+/// The number of an environment variable, all of whose text has to be one of this range. `why`:
+/// what the range follows from, for the error.
 [[nodiscard, gnu::cold]] inline int parse_integer(std::string_view variable, std::string_view value,
                                                   int lowest, int highest,
                                                   std::string_view why = "") {

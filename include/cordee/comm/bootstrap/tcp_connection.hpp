@@ -28,8 +28,8 @@
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 struct frame {
-  /// left: a rank has left the run. lost: one is not connected, so it never will. refused: the hello
-  /// had another secret.
+  /// left: a rank has left the run. lost: one is not connected, so it never will. refused: the
+  /// hello had another secret.
   enum type : std::int32_t {
     hello,
     ack,
@@ -193,8 +193,8 @@ class listener {
  public:
   /// Only at the address that `host` names, if that is an address or "localhost", or a name that
   /// resolves to an address of this host's network; otherwise at all addresses of the families that
-  /// the name has. (On many hosts their own name is the loopback's, and in a cluster MASTER_ADDR may
-  /// be an address that is translated.)
+  /// the name has. (On many hosts their own name is the loopback's, and in a cluster MASTER_ADDR
+  /// may be an address that is translated.)
   explicit listener(int port, const std::string& host = {}) {
     const resolved_host found = host.empty() ? resolved_host{} : resolve(host, port);
     const bool is_address = resolve(host, port, AI_NUMERICHOST).failure.empty();
