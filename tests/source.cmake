@@ -40,6 +40,14 @@ add_test(NAME source.device_code_detects COMMAND ${CMAKE_COMMAND}
   -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
 set_tests_properties(source.device_code_detects PROPERTIES
   PASS_REGULAR_EXPRESSION "optim/dropped.hpp:14: in a kernel" TIMEOUT ${deadline} LABELS source)
+add_test(NAME source.assigned_lists COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -P ${PROJECT_SOURCE_DIR}/cmake/assigned_lists.cmake)
+foreach(line 18 19 21 23 24)
+  add_test(NAME source.assigned_lists_detects.${line} COMMAND ${CMAKE_COMMAND}
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations -P ${PROJECT_SOURCE_DIR}/cmake/assigned_lists.cmake)
+  set_tests_properties(source.assigned_lists_detects.${line} PROPERTIES
+    PASS_REGULAR_EXPRESSION "assigned.hpp:${line}: nvcc drops" TIMEOUT ${deadline} LABELS source)
+endforeach()
 add_test(NAME source.mirror COMMAND ${CMAKE_COMMAND} -D HEADERS=${PROJECT_SOURCE_DIR}/include
   -D TESTS=${CMAKE_CURRENT_SOURCE_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/mirror.cmake)
 foreach(violation "optim/sideways.hpp has no test" "kernels/lost.hpp has a test that asserts nothing")
@@ -56,6 +64,6 @@ find_program(CLANG_FORMAT NAMES clang-format-16)
 add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
-set_tests_properties(source.layering source.readme source.paths source.umbrella source.public_names source.device_code source.mirror
-  source.format
+set_tests_properties(source.layering source.readme source.paths source.umbrella source.public_names source.device_code
+  source.assigned_lists source.mirror source.format
   PROPERTIES TIMEOUT 900 LABELS source)

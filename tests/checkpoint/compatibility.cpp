@@ -64,7 +64,8 @@ described_run(O, S, trainer_options) -> described_run<O, S>;
 constexpr auto tenth = [](double) { return 0.1; };
 detail::train::run_state trained() {
   detail::train::run_state s;
-  s.progress = {.step = 7, .applied = 7, .epoch = 2, .previous_learning_rate = 0.1};
+  s.progress =
+      detail::train::progress{.step = 7, .applied = 7, .epoch = 2, .previous_learning_rate = 0.1};
   return s;
 }
 

@@ -258,9 +258,12 @@ TEST_CASE("rank_mean: what error feedback has kept back is made up for by other 
 TEST_CASE(
     "rank_mean: the merged state is of the rank with most steps and the smallest loss scale") {
   std::vector<detail::train::run_state> ranks(3);
-  ranks[0].progress = {.step = 9, .applied = 7, .previous_learning_rate = 0.5};
-  ranks[1].progress = {.step = 9, .applied = 8, .previous_learning_rate = 0.25};
-  ranks[2].progress = {.step = 9, .applied = 8, .previous_learning_rate = 0.125};
+  ranks[0].progress =
+      detail::train::progress{.step = 9, .applied = 7, .previous_learning_rate = 0.5};
+  ranks[1].progress =
+      detail::train::progress{.step = 9, .applied = 8, .previous_learning_rate = 0.25};
+  ranks[2].progress =
+      detail::train::progress{.step = 9, .applied = 8, .previous_learning_rate = 0.125};
   ranks[0].scale = {512, 3};
   ranks[1].scale = {1024, 5};
   ranks[2].scale = {256, 1};

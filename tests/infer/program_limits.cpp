@@ -25,7 +25,8 @@ integer_program of_large_window(int side) {
   integer_program p{
       .image = {1, side, side}, .table = std::vector<std::uint8_t>(256, 1), .steps = {}};
   integer_convolution c;
-  c.problem = {.in = p.image, .filters = 1, .window = 181, .stride = 1, .padding = 90};
+  c.problem =
+      convolution_problem{.in = p.image, .filters = 1, .window = 181, .stride = 1, .padding = 90};
   c.weights.assign(181 * 181, 1);
   c.bias = {0};
   c.factors = {{1 << 30, -10}};

@@ -89,12 +89,13 @@ TEST_CASE("atomic_file: a disk that fails to flush is an error, before the old f
   CHECK(calls.sequence == "f");
   CHECK(f.get("x") == file_bytes{1});
   CHECK(f.files() == 1);
-  calls = {.fails_at = 3, .failure = EIO};
+  calls = disk_calls{.fails_at = 3, .failure = EIO};
   {
     const recording on(calls);
     CHECK(contains_all(refusal(f.file("x")), {"wrote " + f.file("x"), "could not be flushed"}));
   }
-  calls = {.fails_at = 3, .failure = EINVAL};  // a file system that does not flush folders
+  calls =
+      disk_calls{.fails_at = 3, .failure = EINVAL};  // a file system that does not flush folders
   const recording on(calls);
   CHECK(refusal(f.file("x")).empty());
   CHECK(f.get("x") == file_bytes{1, 2, 3});

@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("loss: a network's gradient is that of its loss", L, cross_en
 
 TEST_CASE("loss: evaluation reports the loss of in_evaluation, training its own") {
   network_fixture<small_network<binary_cross_entropy>> smooth(4), sharp(4);
-  smooth.net.loss = {.label_smoothing = 0.1};
+  smooth.net.loss = binary_cross_entropy{.label_smoothing = 0.1};
   const auto whole = sharp.samples(0, 4, 4);
   CHECK(smooth.forward().loss != sharp.forward().loss);
   CHECK(smooth.forward(whole, phase::evaluate).loss == sharp.forward(whole, phase::evaluate).loss);

@@ -101,17 +101,18 @@ TEST_CASE("mllog: the lines of a run, in the order of MLPerf's rules") {
   const std::string file = named != nullptr ? named : here.file("log");
   detail::train::mllog_options options;
   if (named != nullptr)
-    options = {.organization = "a \"quoted\" name\\",
-               .division = "closed",
-               .status = "onprem",
-               .target_accuracy = 0.759,
-               .values = {{"lars_opt_base_learning_rate", 0.05},
-                          {"lars_opt_end_learning_rate", 0.0001},
-                          {"lars_opt_learning_rate_decay_poly_power", 2},
-                          {"lars_opt_learning_rate_decay_steps", 20},
-                          {"lars_opt_learning_rate_warmup_epochs", 0},
-                          {"opt_learning_rate_warmup_epochs", 0},
-                          {"model_bn_span", 1}}};
+    options =
+        detail::train::mllog_options{.organization = "a \"quoted\" name\\",
+                                     .division = "closed",
+                                     .status = "onprem",
+                                     .target_accuracy = 0.759,
+                                     .values = {{"lars_opt_base_learning_rate", 0.05},
+                                                {"lars_opt_end_learning_rate", 0.0001},
+                                                {"lars_opt_learning_rate_decay_poly_power", 2},
+                                                {"lars_opt_learning_rate_decay_steps", 20},
+                                                {"lars_opt_learning_rate_warmup_epochs", 0},
+                                                {"opt_learning_rate_warmup_epochs", 0},
+                                                {"model_bn_span", 1}}};
   apt_run(0, 2, 99, mllog{file, options});
   if (named == nullptr)
     CHECK(keys(file) == header + epoch_lines(1) + epoch_lines(2) + " run_stop=\"success\"");

@@ -13,7 +13,7 @@ TEST_CASE("progress: counts steps, exchanges, and learning rates of applied step
   detail::train::step_outcome outcome{.info = p.at(0, 0.5)};
   p.advance(outcome, true);
   CHECK((p.step == 1 && p.applied == 1 && p.round == 1 && p.nonfinite_steps == 0));
-  outcome = {.info = p.at(1, 0.25), .applied = false};
+  outcome = detail::train::step_outcome{.info = p.at(1, 0.25), .applied = false};
   CHECK((outcome.info.step == 1 && outcome.info.learning_rate == 0.25 &&
          outcome.info.previous_learning_rate == 0.5));
   p.advance(outcome, false);

@@ -62,11 +62,14 @@ replay_outcome ten_steps(const D& device, bool capture_graphs) {
   upload<D> uploaded(device);
   replay_outcome out;
   bool skipped = false, applied = false;
+  double scale = 0x1p20;
   for (int k = 0; k < 10; ++k) {
     const auto step = run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
     (step.applied ? applied : skipped) = true;
     out.losses.push_back(step.train.mean_loss());
     out.scales.push_back(step.loss_scale);
+    CHECK(step.loss_scale == scale);
+    if (!step.applied) scale /= 2;
   }
   CHECK((skipped && applied));
   out.weights = copy_to_host<float, D>(device, run.weights(), run.compute());

@@ -15,8 +15,9 @@ TEST_CASE("update_copy: keeps what the loader overwrites, of each micro-batch") 
   std::array<std::int32_t, 3> labels{7, 8, 9}, others{1, 2, 3};
   std::array<float, 3> weights{.25f, .5f, 1};
   std::array<batch<cpu>, 2> update{};
-  update[0] = {.pixels = {pixels.data(), 4}, .labels = {labels.data(), 2}, .count = 2};
-  update[1] = {.pixels = {pixels.data() + 4, 2}, .labels = {labels.data() + 2, 1}, .count = 1};
+  update[0] = batch<cpu>{.pixels = {pixels.data(), 4}, .labels = {labels.data(), 2}, .count = 2};
+  update[1] =
+      batch<cpu>{.pixels = {pixels.data() + 4, 2}, .labels = {labels.data() + 2, 1}, .count = 1};
   update[1].other_labels = {others.data() + 2, 1};
   update[1].label_weights = {weights.data() + 2, 1};
   update[1].first_sample = 2;

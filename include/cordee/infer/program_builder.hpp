@@ -257,7 +257,7 @@ class program_builder {
     while (std::ldexp(bound, -c.shift) >= 0x1p30) ++c.shift;
     const double largest = *std::max_element(units.begin(), units.end());
     for (const double unit : units) c.factors.push_back(factor_of(unit / largest));
-    formats_[i] = {.bytes = 4, .step = std::ldexp(largest, c.shift)};
+    formats_[i] = format{.bytes = 4, .step = std::ldexp(largest, c.shift)};
     step.layer = std::move(c);
   }
   void add_layer(std::size_t i, const mean_problem& p, integer_step& step) {

@@ -88,14 +88,14 @@ class parameter_registry {
       std::size_t length = 0;
       for (std::size_t i = 0; i < scope_.length; ++i) name[length++] = prefix_[i];
       for (const char c : leaf) name[length++] = c;
-      entries_[row] = {.segment = {.name = {},
-                                   .kind = tensor_kind,
-                                   .offset = end + (statistic ? counted_.trainable_end : 0),
-                                   .size = size,
-                                   .shape = shape},
-                       .initial = initial,
-                       .name = sum_.characters,
-                       .length = length};
+      entries_[row] = entry{.segment = {.name = {},
+                                        .kind = tensor_kind,
+                                        .offset = end + (statistic ? counted_.trainable_end : 0),
+                                        .size = size,
+                                        .shape = shape},
+                            .initial = initial,
+                            .name = sum_.characters,
+                            .length = length};
     }
     sum_.characters += scope_.length + leaf.size();
     if (!statistic) sum_.parameters += static_cast<std::int64_t>(size);
@@ -130,7 +130,7 @@ class parameter_registry {
     return parent;
   }
   constexpr scope descend(const scope& parent, bool numbered) {
-    scope_ = {.length = scope_.length, .numbered = numbered};
+    scope_ = scope{.length = scope_.length, .numbered = numbered};
     return parent;
   }
   constexpr void append(std::string_view name) {

@@ -198,8 +198,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[gnu::cold, gnu::noinline]] void begin_step(double epoch, std::span<const batch<device>> micro) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(),
                                              state_.progress.epoch, epoch, stream_);
-    out_ = {.info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
-            .loss_scale = gradient_scaler_.scale()};
+    out_ = detail::train::step_outcome{
+        .info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
+        .loss_scale = gradient_scaler_.scale()};
     exchange_.begin_step(out_.info);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, stream_);

@@ -30,7 +30,7 @@ TEST_CASE("simulated task: a deadlock is described by the end of the chain of wa
   CHECK(describe_deadlock(tasks, 3, awaited) ==
         "rank 0 waits for rank 1 to send, which waits in turn for rank 2, but rank 2 has left the "
         "run: every rank must make the same exchanges");
-  tasks[2] = {.rank = 2};
+  tasks[2] = simulated_task{.rank = 2};
   CHECK(describe_deadlock(tasks, 1, awaited) ==
         "rank 1 waits for rank 2 to send, and all wait for one another");
 }

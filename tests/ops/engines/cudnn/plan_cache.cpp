@@ -198,7 +198,7 @@ TEST_CASE("plan_cache: every device has its own, which all threads share") {
 
 TEST_CASE("plan_cache: a thread finds the plans that another, which has ended, selected") {
   host_state() = {};
-  host_state().engines = {{.index = 7, .milliseconds = 2}, {.index = 8}};
+  host_state().engines = {host_engine{.index = 7, .milliseconds = 2}, host_engine{.index = 8}};
   std::vector<float> x(5 * 60), w(144), y(x.size());
   const auto run = [&] {
     cudnn_plan_cache::current().execute(plan_key(5), {x.data(), w.data(), y.data()},
