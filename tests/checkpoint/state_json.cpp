@@ -66,8 +66,9 @@ TEST_CASE("state_json: what no run can have is refused, with its name") {
     }
     return std::string();
   };
-  for (const char* name : {"step", "applied", "round", "nonfinite_steps", "finite_steps", "update",
-                           "samples", "global_batch", "skipped", "top1", "top5", "count"}) {
+  for (const char* name :
+       {"step", "applied", "round", "nonfinite_steps", "nonfinite_in_window", "zero_gradients",
+        "finite_steps", "update", "samples", "global_batch", "skipped", "top1", "top5", "count"}) {
     CAPTURE(name);
     CHECK(refusal(name, 7).empty());
     for (const nlohmann::json& value : {nlohmann::json(-1), nlohmann::json(~std::uint64_t{0}),

@@ -4,6 +4,7 @@
 // Steps that are captured and replayed, on an emulated GPU whose streams run as late as they may.
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -66,10 +67,12 @@ struct outcome {
 /// Twelve updates with a learning rate that changes in each, and between them an evaluation whose
 /// batches are larger, so that buffers grow.
 template <class P, class O>
-outcome train(const O& optimizer, bool capture_graphs, std::uint64_t seed, int accumulate = 1) {
+outcome train(const O& optimizer, bool capture_graphs, std::uint64_t seed, int accumulate = 1,
+              int samples = 4) {
   const deferred device(seed);
   net_of<P> net{device};
-  loader feed{images, self_comm{}, {.global_batch = 4 * accumulate, .accumulate = accumulate}};
+  loader feed{
+      images, self_comm{}, {.global_batch = samples * accumulate, .accumulate = accumulate}};
   trainer run{
       net,
       optimizer,
@@ -127,6 +130,24 @@ TEST_CASE("graph_cache: the last micro-batch's pass is another section than the 
              replayed = train<fp16>(optimizer, true, 4, 2);
   CHECK(replayed == eager);
   CHECK(replayed.replays == 2 * 4 * 2);  // of each step, the first pass and the rest
+}
+
+TEST_CASE("graph_cache: every micro-batch of a step finds its graph, however many there are") {
+  for (const int accumulate : {9, 16, 32}) {
+    CAPTURE(accumulate);
+    const auto replayed = train<fp32>(adamw{}, true, 0, accumulate, 1);
+    CHECK(replayed == train<fp32>(adamw{}, false, 0, accumulate, 1));
+    CHECK(replayed.replays == static_cast<std::size_t>(2 * 4 * accumulate));
+  }
+}
+
+TEST_CASE("graph_cache: passes in which the host takes part are not said to be captured") {
+  const deferred device(0);
+  net_of<fp16> net{device};
+  trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}, {.capture_graphs = true}};
+  CHECK(run.describe_launches().starts_with("as graphs from"));
+  net.share_statistics({.call = [](void*, std::span<double>) {}});
+  CHECK(run.describe_launches().starts_with("one by one: the host takes part"));
 }
 
 TEST_CASE("graph_cache: the loader runs before the host waits, which it does once a step") {

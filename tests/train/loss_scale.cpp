@@ -40,6 +40,74 @@ TEST_CASE("loss_scale: the golden trace, infinities at steps 0, 1 and 6, interva
   }
 }
 
+TEST_CASE("loss_scale: it falls to the smallest and no lower, and grows again from there") {
+  const detail::train::loss_scaling options{.interval = 1};
+  detail::train::loss_scale s{3};
+  std::vector<float> values;
+  for (const bool finite : {false, false, false, true}) {
+    s.update(options, finite);
+    values.push_back(s.value);
+  }
+  CHECK(values == std::vector<float>{1.5, 1, 1, 2});
+}
+
+TEST_CASE("trainer: overflow at the smallest loss scale is not blamed on the learning rate") {
+  quadratic<loss_scaled<fp64>> m;
+  for (int k = 0; k < 9; ++k) m.poisons.push_back({k, 2, infinity});
+  trainer run{m,
+              sgd{},
+              constant{0.1},
+              solo{},
+              {.max_nonfinite_steps = 5, .loss_scaling = {.initial = 4, .smallest = 2}}};
+  const batch<cpu> one = one_each(1);
+  const std::string message = error_message([&] {
+    for (int k = 0; k < 9; ++k) (void)run.step({&one, 1}, k);
+  });
+  CAPTURE(message);
+  CHECK(contains(message, "loss scale 2): the loss scale is at its smallest"));
+  CHECK_FALSE(contains(message, "lower the learning rate"));
+}
+
+TEST_CASE("trainer: a share of skipped steps ends the run, resumed or not") {
+  for (const bool resumed : {false, true}) {
+    quadratic<loss_scaled<fp64>> m;
+    for (int k = 0; k < 40; k += 2) m.poisons.push_back({k, 2, infinity});
+    const auto make = [&] {
+      return trainer{m, sgd{}, constant{0.1}, solo{}, {.max_nonfinite_share = 0.02}};
+    };
+    auto first = make(), second = make();
+    const batch<cpu> one = one_each(1);
+    int steps = 0;
+    const std::string message = error_message([&] {
+      for (; steps < 9; ++steps) (void)first.step({&one, 1}, steps);
+      if (resumed) second.restore(first.state());
+      for (; steps < 40; ++steps) (void)(resumed ? second : first).step({&one, 1}, steps);
+    });
+    CHECK(steps == 20);  // the eleventh: more than 2 % of 500
+    CHECK(contains(message, "11 of the last 21 steps had a gradient with a NaN"));
+    CHECK(contains(message, "\"W2\""));
+    CHECK(contains(message, "samples"));
+  }
+}
+
+TEST_CASE("trainer: a scaled loss whose gradient is zero for long ends the run") {
+  quadratic<loss_scaled<fp64>> scaled;
+  quadratic<fp64> plain;
+  const auto steps = [](auto& m) {
+    trainer run{m, sgd{}, constant{0.1}, solo{}, {.max_nonfinite_steps = 5}};
+    for (std::size_t k = 0; k < t4_center.size(); ++k)
+      for (std::size_t i = 0; i < t4_table[k].size; ++i)
+        run.weights()[t4_table[k].offset + i] = t4_center[k][i];
+    run.adopt_weights();
+    const batch<cpu> one = one_each(1);
+    return error_message([&] {
+      for (int k = 0; k < 9; ++k) (void)run.step({&one, 1}, k);
+    });
+  };
+  CHECK(contains(steps(scaled), "5 steps in a row had a gradient of zero"));
+  CHECK(steps(plain) == "");
+}
+
 TEST_CASE("loss_scale: growth stops before infinity, and the count restarts") {
   detail::train::loss_scale s{0x1p127f, 0};
   s.update({.interval = 1}, true);
@@ -53,11 +121,12 @@ TEST_CASE("loss_scaling: options without meaning are rejected") {
         detail::train::loss_scaling{.initial = 1e39}, detail::train::loss_scaling{.initial = 1e-46},
         detail::train::loss_scaling{.initial = 1e-40}, detail::train::loss_scaling{.growth = 0.5},
         detail::train::loss_scaling{.backoff = 0}, detail::train::loss_scaling{.backoff = 2},
-        detail::train::loss_scaling{.interval = 0}})
+        detail::train::loss_scaling{.interval = 0}, detail::train::loss_scaling{.smallest = 0},
+        detail::train::loss_scaling{.initial = 0.5}})
     CHECK(contains(error_message([&] { wrong.check(); }), "loss_scaling: "));
   for (const double least_and_most : {0x1p-126, 0x1p127}) {
     const detail::train::loss_scale s =
-        detail::train::loss_scale::first({.initial = least_and_most});
+        detail::train::loss_scale::first({.initial = least_and_most, .smallest = 0x1p-126});
     CHECK(s.value == least_and_most);
     CHECK(s.inverse() == 1 / least_and_most);
   }

@@ -88,6 +88,8 @@ inline nlohmann::json to_json(const train::run_state& s) {
           {"epoch", to_json(s.progress.epoch)},
           {"previous_learning_rate", to_json(s.progress.previous_learning_rate)},
           {"nonfinite_steps", s.progress.nonfinite_steps},
+          {"nonfinite_in_window", s.progress.nonfinite_in_window},
+          {"zero_gradients", s.progress.zero_gradients},
           {"loss_scale", to_json(static_cast<double>(s.scale.value))},
           {"finite_steps", s.scale.finite_steps},
           {"update", s.fit.update},
@@ -118,6 +120,10 @@ inline train::run_state to_run_state(const nlohmann::json& j) {
   s.progress.epoch = to_double(j.at("epoch"));
   s.progress.previous_learning_rate = to_double(j.at("previous_learning_rate"));
   read_count(j, "nonfinite_steps", s.progress.nonfinite_steps);
+  if (j.contains("zero_gradients")) {  // else of an older version
+    read_count(j, "nonfinite_in_window", s.progress.nonfinite_in_window);
+    read_count(j, "zero_gradients", s.progress.zero_gradients);
+  }
   const double scale = to_double(j.at("loss_scale"));
   if (!(scale > 0 && scale <= static_cast<double>(std::numeric_limits<float>::max())))
     throw error(concat("\"loss_scale\" is ", scale, ", a positive float is expected"));
@@ -182,12 +188,14 @@ std::string type_name() {
 inline nlohmann::json describe_options(const trainer_options& o) {
   return {{"check_finite", o.check_finite},
           {"max_nonfinite_steps", o.max_nonfinite_steps},
+          {"max_nonfinite_share", o.max_nonfinite_share},
           {"batch_norm_over", o.batch_norm_over},
           {"freeze", o.freeze.describe()},
           {"loss_scaling.initial", o.loss_scaling.initial},
           {"loss_scaling.growth", o.loss_scaling.growth},
           {"loss_scaling.backoff", o.loss_scaling.backoff},
-          {"loss_scaling.interval", o.loss_scaling.interval}};
+          {"loss_scaling.interval", o.loss_scaling.interval},
+          {"loss_scaling.smallest", o.loss_scaling.smallest}};
 }
 
 /// The members of a network that change numbers and are not in its table of segments; of a model of

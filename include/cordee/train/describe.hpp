@@ -72,7 +72,7 @@ std::string describe_loss(Run& run) {
     const loss_scaling& options = run.options().loss_scaling;
     text += concat(text.empty() ? "" : "; ", "scaled by ", options.initial, " at first, times ",
                    options.growth, " after ", options.interval, " finite steps in a row, times ",
-                   options.backoff, " after one that is not");
+                   options.backoff, " after one that is not, ", options.smallest, " at least");
   }
   return text.empty() ? "the model's own" : text;
 }

@@ -10,9 +10,11 @@
 //
 // A graph is reused while the arguments of its launches are the same: the batch's memory and sizes,
 // and what the model adds to them. What else changes from step to step is read from the step's
-// status, in the device's memory.
+// status, in the device's memory. So many are kept that the micro-batches of a step, which have
+// memory of their own, find theirs; the one that was not used for longest makes room.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -51,6 +53,7 @@ class graph_cache {
   graph_cache(const typename M::device&, const trainer_options& options)
       : requested_(options.capture_graphs) {}
 
+  void begin_step(std::size_t /*micro_batches*/) {}
   [[nodiscard]] bool joins(bool /*courier_is_threaded*/) const { return false; }
   template <class F>
   bool run(graph_section, const M&, const batch<typename M::device>&, typename M::device::stream,
@@ -59,7 +62,7 @@ class graph_cache {
     return false;
   }
   /// How kernels are launched, and why.
-  [[nodiscard]] std::string_view describe() const {
+  [[nodiscard]] std::string_view describe(const M& /*model*/) const {
     return !requested_ ? "one by one (option capture_graphs: as graphs)"
            : !device::GraphCapture<typename M::device>
                ? "one by one: this device captures no graphs"
@@ -83,6 +86,10 @@ class graph_cache<M, O, R, true> {
         exchanges_during_pass_(!captures_exchange && detail::optim::is_eager<O> &&
                                options.overlap) {}
 
+  /// Before the sections of a step of so many micro-batches.
+  void begin_step(std::size_t micro_batches) {
+    micro_batches_ = std::max(micro_batches_, micro_batches);
+  }
   /// Whether the last pass and what follows are one section: nothing between needs the host.
   [[nodiscard]] bool joins(bool courier_is_threaded) const {
     return requested_ && !courier_is_threaded && captures_exchange && O::needs != agreement::loose;
@@ -103,20 +110,25 @@ class graph_cache<M, O, R, true> {
       f();
       return false;
     }
-    for (entry& known : entries_)
-      if (known.same_key(key())) {
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      if (entries_[i].same_key(key())) {
+        const auto found = entries_.begin() + static_cast<std::ptrdiff_t>(i);
+        std::rotate(found, found + 1, entries_.end());  // the one used last is the last
+        entry& known = entries_.back();
         if (!known.graph) known.graph = device_.capture(s, f);
         device_.replay(*known.graph, s);
         return true;
       }
     f();
-    if (entries_.size() == capacity) entries_.erase(entries_.begin());
+    if (entries_.size() >= capacity()) entries_.erase(entries_.begin());
     entries_.push_back(key());  // made after f, which may have grown the model's buffers
     return false;
   }
 
-  [[nodiscard]] std::string_view describe() const {
+  [[nodiscard]] std::string_view describe(const M& model) const {
     return !requested_ ? "one by one (option capture_graphs: as graphs)"
+           : !model.captured_arguments(batch<D>{})
+               ? "one by one: the host takes part in each pass, as in sums of batch norm over ranks"
            : exchanges_during_pass_
                ? "forward and backward one by one, since buckets are exchanged meanwhile; the rest "
                  "as graphs from its second call on"
@@ -126,8 +138,9 @@ class graph_cache<M, O, R, true> {
 
  private:
   static constexpr bool captures_exchange = optim::Capturable<R> || ExchangesOnStream<M, R>;
-  // The two buffers of an upload in turn, a smaller batch at an epoch's end, and some to spare.
-  static constexpr std::size_t capacity = 16;
+  // Each micro-batch in the two buffers of an upload in turn, of a smaller update at an epoch's end
+  // as well, and some to spare.
+  [[nodiscard]] std::size_t capacity() const { return 4 * micro_batches_ + 12; }
 
   struct entry {
     graph_section section;
@@ -156,7 +169,8 @@ class graph_cache<M, O, R, true> {
 
   D device_;
   bool requested_, exchanges_during_pass_;
-  std::vector<entry> entries_;
+  std::size_t micro_batches_ = 1;  // of a step, at most
+  std::vector<entry> entries_;     // the one used last is the last
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

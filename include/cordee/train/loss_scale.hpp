@@ -4,7 +4,7 @@
 // Dynamic loss scaling: a factor S on the loss keeps small gradients from underflowing in fp16.
 //
 //   backward of S loss;  g <- g / S in single precision, before any norm of g is computed
-//   a gradient that is not finite:           the step is skipped, S <- backoff S
+//   a gradient that is not finite:           the step is skipped, S <- max(backoff S, smallest)
 //   after `interval` finite steps in a row:  S <- growth S, unless that is infinite
 //
 // Micikevicius et al. 2018, with the constants of torch.amp.GradScaler
@@ -28,7 +28,15 @@ struct loss_scaling {
   double growth = 2;
   double backoff = 0.5;
   int interval = 2000;
+  /// S falls no lower. 1, as in Megatron-LM and DeepSpeed: a smaller one makes gradients smaller
+  /// than they are without scaling, so what overflows at 1 is not the scaled loss.
+  double smallest = 1;
 
+  /// The scale after `value` and a gradient that is not finite.
+  [[nodiscard]] CORDEE_HOST_DEVICE float lowered(float value) const {
+    const double next = value * backoff, least = smallest < value ? smallest : value;
+    return static_cast<float>(next < least ? least : next);
+  }
   /// Throws usage_error for values without meaning.
   void check() const {
     using single = std::numeric_limits<float>;  // the type of S and of 1/S
@@ -36,6 +44,8 @@ struct loss_scaling {
             "loss_scaling: initial must be a positive normal number of single precision");
     expects(growth >= 1 && core::isfinite(growth), "loss_scaling: growth must be 1 or more");
     expects(backoff > 0 && backoff <= 1, "loss_scaling: backoff must be above 0 and at most 1");
+    expects(smallest >= single::min() && smallest <= initial,
+            "loss_scaling: smallest must be a positive normal number, at most initial");
     expects(interval > 0, "loss_scaling: interval must be a positive number of steps");
   }
 };
@@ -56,7 +66,7 @@ struct loss_scale {
   }
   CORDEE_HOST_DEVICE void update(const loss_scaling& options, bool finite) {
     finite_steps = finite ? finite_steps + 1 : 0;
-    if (!finite) value = static_cast<float>(value * options.backoff);
+    if (!finite) value = options.lowered(value);
     if (finite_steps < options.interval) return;
     const auto grown = static_cast<float>(value * options.growth);
     if (core::isfinite(grown)) value = grown;

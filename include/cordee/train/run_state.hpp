@@ -3,7 +3,8 @@
 //
 // The state of a run: every number that changes from step to step and is not in the arena's planes.
 //
-//   progress    step, applied, round; epoch and learning rate of the last step; skips in a row
+//   progress    step, applied, round; epoch and learning rate of the last step; skips in a row and in
+//               a window; gradients of zero in a row
 //   scale       the loss scale, and the finite steps since it last changed
 //   fit         the loader's position, skipped steps, the sums of the epoch so far, the averages of
 //               the gradient's noise, class names and normalization of the data
@@ -45,6 +46,9 @@ struct progress {
   double epoch = 0;                   // at which the last step began
   double previous_learning_rate = 0;  // of the last applied step
   int nonfinite_steps = 0;            // in a row
+  int nonfinite_in_window = 0;        // of the steps since the last multiple of `window`
+  int zero_gradients = 0;             // in a row
+  static constexpr int window = 500;
   bool operator==(const progress&) const = default;
 
   [[nodiscard]] step_info at(double next_epoch, double learning_rate) const {
@@ -52,6 +56,9 @@ struct progress {
   }
   /// `exchanged`: whether the step posted a bucket.
   void advance(const step_outcome& outcome, bool exchanged) {
+    if (step % window == 0) nonfinite_in_window = 0;
+    if (!outcome.finite()) ++nonfinite_in_window;
+    zero_gradients = outcome.has_zero_gradient() ? zero_gradients + 1 : 0;
     ++step;
     if (exchanged) ++round;
     epoch = outcome.info.epoch;

@@ -86,6 +86,7 @@ template <class R>
   all.add("trainer_options::seed", concat(o.seed));
   all.add("trainer_options::check_finite", o.check_finite);
   all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
+  all.add("trainer_options::max_nonfinite_share", o.max_nonfinite_share);
   all.add("trainer_options::batch_norm_over", o.batch_norm_over);
   all.add("trainer_options::measure_gradient_noise", o.measure_gradient_noise);
   if (!o.freeze.empty()) all.add("trainer_options::freeze", o.freeze.describe());
@@ -93,6 +94,7 @@ template <class R>
   all.add("loss_scaling::growth", o.loss_scaling.growth);
   all.add("loss_scaling::backoff", o.loss_scaling.backoff);
   all.add("loss_scaling::interval", o.loss_scaling.interval);
+  all.add("loss_scaling::smallest", o.loss_scaling.smallest);
   return all;
 }
 template <class M, class O, class S, class R>

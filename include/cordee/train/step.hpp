@@ -35,8 +35,12 @@ struct trainer_options {
   /// steps where it fails. Without, such a gradient destroys the weights. A scaled loss is always
   /// tested.
   bool check_finite = true;
-  /// The run ends with an error after so many steps in a row without a finite gradient.
+  /// The run ends with an error after so many steps in a row without a finite gradient or, where
+  /// the loss is scaled, whose gradient is zero.
   int max_nonfinite_steps = 20;
+  /// It also ends when more than this share of 500 consecutive steps (0 to 499, 500 to 999, …) had
+  /// no finite gradient; 1: never.
+  double max_nonfinite_share = 0.2;
   /// Throw at construction if momentum diverges on the reducer's topology (stability_check.hpp).
   bool check_stability = true;
   /// Batch norm's statistics are over the samples of so many consecutive ranks (Ying et al., 2018),
@@ -72,6 +76,10 @@ struct step_outcome {
 
   /// Whether every element of the gradient was finite.
   [[nodiscard]] bool finite() const { return applied && zeroed_buckets == 0; }
+  /// Whether this rank had samples and every element of the gradient was zero, if that was tested.
+  [[nodiscard]] bool has_zero_gradient() const {
+    return finite() && train.count > 0 && squared_global_norm == 0;
+  }
 };
 
 /// The largest bucket on device D over the transport T, and what has decided it.
@@ -99,17 +107,6 @@ bool overwrites(const batch<D>& first) {
 struct no_work {
   void operator()() const {}
 };
-
-/// `tensor` is the first one whose gradient was not finite in the last of `steps` steps.
-[[noreturn, gnu::cold]] inline void throw_nonfinite(int steps, std::string_view tensor,
-                                                    const step_outcome& last, bool scaled) {
-  throw error(concat(
-      steps, " steps in a row had a gradient with a NaN or an infinity, this time first in \"",
-      tensor, "\" (step ", last.info.step, ", epoch ", last.info.epoch, ", learning rate ",
-      last.info.learning_rate, ", loss ", last.train.mean_loss(),
-      scaled ? concat(", loss scale ", last.loss_scale) : "",
-      "): lower the learning rate, warm up for longer, or check the input"));
-}
 
 }  // namespace detail::train
 

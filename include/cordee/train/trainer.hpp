@@ -32,6 +32,7 @@
 #include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>
 #include <cordee/train/same_trainers.hpp>
+#include <cordee/train/skip_limits.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/step.hpp>
 #include <cordee/train/trust_ratio_quantiles.hpp>
@@ -134,7 +135,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] std::int64_t steps_taken() const { return state_.progress.step; }
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
-  [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(); }
+  [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(model_); }
   [[nodiscard]] bool checks_gradient() const { return always_checks || options_.check_finite; }
 
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
@@ -198,9 +199,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[gnu::cold, gnu::noinline]] void begin_step(double epoch, std::span<const batch<device>> micro) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(),
                                              state_.progress.epoch, epoch, stream_);
-    out_ = detail::train::step_outcome{
-        .info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
-        .loss_scale = gradient_scaler_.scale()};
+    out_ = {};
+    out_.info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch));
+    out_.loss_scale = gradient_scaler_.scale();
+    graph_cache_.begin_step(micro.size());
     exchange_.begin_step(out_.info);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, stream_);
@@ -270,14 +272,11 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   [[gnu::cold, gnu::noinline]] void end_step() {
     out_.exposed_exchange = exchange_.exposed();
-    detail::train::progress& progress = state_.progress;
-    progress.advance(out_, exchange_.posted());
+    state_.progress.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
                                  stream_);
-    if (progress.nonfinite_steps >= options_.max_nonfinite_steps)
-      detail::train::throw_nonfinite(progress.nonfinite_steps,
-                                     planes_.first_nonfinite_segment(stream_).name, out_,
-                                     precision::scales_loss);
+    detail::train::expect_usable_gradients(state_.progress, options_, out_, precision::scales_loss,
+                                           planes_, stream_);
   }
 
   M& model_;
