@@ -23,6 +23,7 @@ struct event {
   std::int64_t step = 0;
   std::string version, tag;
   float value = 0;
+  bool starts = false;
 };
 
 std::uint64_t number(const std::string& s, std::size_t at, int size) {
@@ -72,6 +73,13 @@ std::vector<event> events(const std::filesystem::path& path) {
         e.step = static_cast<std::int64_t>(varint(data, k));
       } else if (key == (3 << 3 | 2)) {
         e.version = bytes(data, k);
+      } else if (key == (7 << 3 | 2)) {
+        CHECK(bytes(data, k) == "\x08\x01");
+        e.starts = true;
+      } else if (key == (10 << 3 | 2)) {
+        CHECK(bytes(data, k) ==
+              "\x0a\x06"
+              "cordee");
       } else {
         REQUIRE(key == (5 << 3 | 2));
         const std::string summary = bytes(data, k);
@@ -188,6 +196,40 @@ TEST_CASE("tensorboard: a further fit appends, another object writes another fil
   tensorboard resumed{here.file("run")};
   resumed.begin({.first_step = 2});
   CHECK(files_of(here.file("run")).size() == 2);
+}
+
+TEST_CASE("tensorboard: a resumed run removes the steps that it repeats, and half a record") {
+  const folder here;
+  const std::string path = here.file("run");
+  {
+    tensorboard killed{path};
+    killed.begin({});
+    for (int k = 0; k < 6; ++k) killed.step(record_of(k));
+    killed.epoch({record_of(3), {}, metrics{30, 15, 18, 20}, {}});  // behind later steps, as is
+  }
+  std::ofstream(files_of(path)[0], std::ios::app) << "half a record";
+  const auto foreign = [&](const char* name) { return path + "/events.out.tfevents." + name; };
+  std::ofstream(foreign("empty"));
+  std::ofstream(foreign("other")) << detail::train::event_record(1.8e9, 0, 3, "brain.Event:2")
+                                  << detail::train::event_record(1.8e9, 9, 5, "");
+  const auto size_of_other = std::filesystem::file_size(foreign("other"));
+  tensorboard resumed{path};
+  resumed.begin({.first_step = 4});
+  for (int k = 4; k < 8; ++k) resumed.step(record_of(k));
+  resumed.end({});
+  CHECK(std::filesystem::file_size(foreign("other")) == size_of_other);
+  std::filesystem::remove(foreign("other"));
+  std::multiset<std::int64_t> losses;
+  int starts = 0;
+  for (const auto& file : files_of(path))
+    for (const event& e : events(file)) {
+      if (e.tag == "train/loss") losses.insert(e.step);
+      if (!e.starts) continue;
+      ++starts;
+      CHECK(e.step == 4);
+    }
+  CHECK(losses == std::multiset<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(starts == 1);
 }
 
 TEST_CASE("tensorboard: what cannot be written is an error with its name and the remedy") {

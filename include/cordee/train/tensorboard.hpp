@@ -8,10 +8,13 @@
 //   length (8 bytes), masked CRC-32C of it (4), data, masked CRC-32C of the data (4)
 //
 // whose data are messages `Event` (tensorflow/core/util/event.proto): wall_time (1, double),
-// step (2, varint), and file_version (3, string) in the first one or summary (5) in the others;
-// a summary has a value (1) of tag (1, string) and simple_value (2, float).
+// step (2, varint), and file_version (3, string) with source_metadata (10) in the first one, or
+// summary (5) or session_log (7) in the others; a summary has a value (1) of tag (1, string) and
+// simple_value (2, float). A session_log of status (1) START says that what other files of the
+// folder have from its step on is void.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
@@ -23,11 +26,13 @@
 #include <string_view>
 #include <utility>
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
 #include <cordee/io/crc32c.hpp>
+#include <cordee/io/file.hpp>
 #include <cordee/train/record.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -49,9 +54,16 @@ void append_field(auto& out, unsigned number, std::string_view value) {
   out += value;
 }
 
-/// An Event with its frame. `step` of the first one is absent, which means 0.
+/// Of the bytes' frame.
+std::uint64_t checksum_of_bytes(const auto& s) {
+  return io::masked_crc(io::crc32c({reinterpret_cast<const std::uint8_t*>(s.data()), s.size()}));
+}
+
+/// An Event with its frame. `step` of the first one is absent, which means 0. `rest`: further
+/// fields.
 template <class String = std::string>
-String event_record(double wall_time, std::int64_t step, unsigned field, std::string_view value) {
+String event_record(double wall_time, std::int64_t step, unsigned field, std::string_view value,
+                    std::string_view rest = {}) {
   String data = "\x09";  // field 1, 8 bytes
   append_bytes(data, std::bit_cast<std::uint64_t>(wall_time), 8);
   if (step != 0) {
@@ -59,15 +71,51 @@ String event_record(double wall_time, std::int64_t step, unsigned field, std::st
     append_varint(data, static_cast<std::uint64_t>(step));
   }
   append_field(data, field, value);
-  const auto checksum = [](const String& s) {
-    return io::masked_crc(io::crc32c({reinterpret_cast<const std::uint8_t*>(s.data()), s.size()}));
-  };
+  data += rest;
   String record;
   append_bytes(record, data.size(), 8);
-  append_bytes(record, checksum(record), 4);
+  append_bytes(record, checksum_of_bytes(record), 4);
   record += data;
-  append_bytes(record, checksum(data), 4);
+  append_bytes(record, checksum_of_bytes(data), 4);
   return record;
+}
+
+/// So many bytes of a number, the lowest first.
+std::uint64_t number_at(const auto& s, std::size_t at, std::size_t bytes) {
+  std::uint64_t out = 0;
+  for (std::size_t k = bytes; k-- > 0;) out = out << 8 | static_cast<unsigned char>(s[at + k]);
+  return out;
+}
+
+/// The Event whose frame begins at `at`; empty at the file's end, and where less than a whole one
+/// is left, as a killed run leaves it.
+template <class String = std::string>
+String read_event(const io::input_file& file, std::uint64_t at) {
+  const auto read = [&](std::uint64_t from, std::uint64_t size) {
+    String bytes(static_cast<std::size_t>(size), '\0');
+    file.read_at(from, {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+    return bytes;
+  };
+  if (file.size() - at < 16) return {};
+  const String head = read(at, 12);
+  const std::uint64_t size = number_at(head, 0, 8);
+  if (size > file.size() - at - 16 ||
+      number_at(head, 8, 4) != checksum_of_bytes(std::string_view(head).substr(0, 8)))
+    return {};
+  const String data = read(at + 12, size);
+  return number_at(read(at + 12 + size, 4), 0, 4) == checksum_of_bytes(data) ? data : String();
+}
+
+/// The step of an Event of event_record().
+std::int64_t step_of_event(const auto& data) {
+  std::uint64_t step = 0;
+  if (data.size() < 10 || data[9] != '\x10') return 0;
+  int shift = 0;
+  for (std::size_t at = 10; at < data.size() && shift < 64; ++at, shift += 7) {
+    step |= std::uint64_t{static_cast<unsigned char>(data[at]) & 0x7fu} << shift;
+    if (static_cast<unsigned char>(data[at]) < 0x80) break;
+  }
+  return static_cast<std::int64_t>(step);
 }
 
 /// A Summary of one scalar.
@@ -89,17 +137,21 @@ String scalar_summary(std::string_view tag, double value) {
 /// shows them, those of the last few seconds excepted.
 ///
 /// The folder is made if its last part is missing. A further fit with the same object appends; a
-/// resumed run writes a new file beside the old one, as is TensorBoard's convention. Throws error.
+/// resumed run writes a new file beside the old one, as is TensorBoard's convention. It removes from
+/// the files that this class has written there the steps that it repeats, and half a record at the
+/// end, and declares them void in those of other programs. Throws error.
 template <class String = std::string>
 class basic_tensorboard {
  public:
   explicit basic_tensorboard(String folder) : folder_(std::move(folder)) {}
 
-  void begin(const run_plan&) {
+  void begin(const run_plan& p) {
     previous_seconds_ = flushed_seconds_ = 0;
     if (file_) return;
+    if (p.first_step > 0) cut_files(p.first_step);
     open();
-    write(event_record(now(), 0, 3, "brain.Event:2"));
+    write(event_record(now(), 0, 3, "brain.Event:2", writer));
+    if (p.first_step > 0) write(event_record(now(), p.first_step, 7, "\x08\x01"));
     flush();
   }
   void step(const step_record& r) {
@@ -136,9 +188,33 @@ class basic_tensorboard {
   void end(const run_summary&) { flush(); }
 
  private:
+  static constexpr std::string_view writer =
+      "\x52\x08\x0a\x06"
+      "cordee";  // source_metadata
   struct file_closer {
     void operator()(std::FILE* f) const { std::fclose(f); }
+    void operator()(DIR* d) const { ::closedir(d); }
   };
+
+  void cut_files(std::int64_t first_step) {
+    const std::unique_ptr<DIR, file_closer> all(::opendir(folder_.c_str()));
+    while (const ::dirent* const entry = all ? ::readdir(all.get()) : nullptr)
+      if (std::string_view(entry->d_name).starts_with("events.out.tfevents."))
+        cut(concat(folder_, "/", entry->d_name), first_step);
+  }
+  void cut(const String& path, std::int64_t first_step) {
+    const io::input_file file(path);
+    std::uint64_t keep = 0;
+    String data;
+    while (!(data = read_event(file, keep)).empty()) {
+      if (keep == 0 && !data.ends_with(writer)) return;
+      if (step_of_event(data) >= first_step) break;
+      keep += data.size() + 16;
+    }
+    path_ = path;
+    if (keep > 0 && keep < file.size() && ::truncate(path.c_str(), static_cast<off_t>(keep)) != 0)
+      fail("shorten");
+  }
 
   void open() {
     if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
