@@ -4,6 +4,8 @@
 // Options that do not go together.
 #pragma once
 
+#include <cstdio>
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -21,12 +23,26 @@ struct wrong_option : error {
   using error::error;
 };
 
-/// Throws wrong_option for options that do not go together.
+/// Throws wrong_option for options that do not go together; warns of some on standard error.
 inline void check_together(settings& s) {
   const auto refuse = [](auto... text) { throw wrong_option(concat(text...)); };
-  if (s.format != "synthetic" && s.data.empty()) refuse("--data is needed; try --help");
+  if (s.format != "synthetic" && s.data.empty() && s.predict.empty())
+    refuse("--data is needed, the folder or files of the images; try --help");
+  const bool folder = s.format == "folder" || s.format == "idx" || s.format == "cifar10";
+  for (const std::string& path : {s.data, s.validation_data})
+    if (folder && std::filesystem::exists(path) && !std::filesystem::is_directory(path))
+      refuse("--format ", s.format, " reads a folder, and ", path,
+             " is a file: give the folder that has it, or another --format");
   if (s.batch > 0 && s.batch_per_rank > 0) refuse("give --batch or --batch-per-rank, not both");
+  if (!s.predict.empty()) {  // of the loader that a trainer's types need
+    s.batch = 0;
+    s.batch_per_rank = 1;
+  }
   if (s.batch == 0 && s.batch_per_rank == 0) s.batch = 256;
+  const bool trains = !s.evaluate && s.predict.empty();
+  if (!(s.epochs > 0) && trains)
+    refuse("--epochs ", s.epochs, ": training takes a positive number of passes over the data, ",
+           "such as 0.5 or 90; --evaluate and --predict need none");
   const bool gossips = s.optimizer == "decentlam" || s.optimizer == "qg_dmsgd";
   if (gossips != (s.reducer == "gossip"))
     refuse("--optimizer ", s.optimizer, " with --reducer ", s.reducer,
@@ -50,6 +66,16 @@ inline void check_together(settings& s) {
     refuse(
         "--schedule akiba_slow_start begins at half the learning rate in place of a warm-up: "
         "give --warmup 0, or --optimizer rmsprop_warmup, as its authors did");
+  const bool ramps = trains && s.optimizer != "rmsprop_warmup";
+  if (ramps && s.warmup >= s.epochs)
+    refuse("--warmup ", s.warmup, " of ", s.epochs, " epochs: the learning rate would rise to the ",
+           "end and never be ", s.learning_rate, "; give fewer epochs of --warmup, 0 for none");
+  if (ramps && 2 * s.warmup > s.epochs)
+    std::fprintf(
+        stderr,
+        "train: warning: --warmup %g of --epochs %g: the learning rate rises for more than "
+        "half of the run; a tenth is usual, such as --warmup %g\n",
+        s.warmup, s.epochs, s.epochs / 10);
   if (s.target_threshold > 0 && s.loss != "binary_cross_entropy")
     refuse("--target-threshold with --loss ", s.loss, ": it belongs to binary_cross_entropy");
   if (s.mixup > 0 && s.cutmix > 0) refuse("give --mixup or --cutmix, not both");

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <system_error>
+
+#include <unistd.h>
 
 #include <cordee/data/cifar.hpp>
 #include <cordee/data/idx.hpp>
@@ -19,6 +21,7 @@
 #include <cordee/images/webdataset.hpp>
 #endif
 
+#include "check.hpp"
 #include "dataset.hpp"
 
 namespace train {
@@ -50,8 +53,9 @@ data_sources open_idx(const settings& s) {
 }
 
 data_sources open_cifar10(const settings& s) {
-  return {dataset{cifar10{s.data, cifar10::train}}, dataset{cifar10{s.data, cifar10::test}},
-          lines_of(s.data + "/batches.meta.txt")};
+  const std::vector<std::string> names = lines_of(s.data + "/batches.meta.txt");
+  return {dataset{cifar10{s.data, cifar10::train}, names},
+          dataset{cifar10{s.data, cifar10::test}, names}, names};
 }
 
 data_sources open_synthetic(const settings& s, const extent& image) {
@@ -90,22 +94,6 @@ data_sources open_photographs(const settings& s, const extent& image, const Open
           std::move(class_names), true};
 }
 
-/// Encoded images of single files, in the order given; every label is 0.
-struct image_files {
-  std::vector<std::string> paths;
-  int class_count;
-
-  [[nodiscard]] int classes() const { return class_count; }
-  [[nodiscard]] std::size_t size() const { return paths.size(); }
-  [[nodiscard]] std::string name(std::size_t i) const { return paths[i]; }
-  int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
-    std::ifstream file(paths[i], std::ios::binary);
-    bytes.assign(std::istreambuf_iterator<char>(file), {});
-    if (!file) throw error(concat("cannot read ", paths[i], ": check the path"));
-    return 0;
-  }
-};
-
 }  // namespace
 
 void write_settings(const settings& s) {
@@ -115,8 +103,22 @@ void write_settings(const settings& s) {
   if (!file) throw error(concat("cannot write ", path, "; make room, or give another --output"));
 }
 
+void make_output_folder(const settings& s) {
+  std::error_code failure;
+  std::filesystem::create_directories(s.output, failure);
+  const bool is_folder = std::filesystem::is_directory(s.output);
+  if (!is_folder || ::access(s.output.c_str(), W_OK | X_OK) != 0)
+    throw wrong_option(concat("--output ", s.output, ": ",
+                              std::filesystem::exists(s.output) && !is_folder
+                                  ? "a file has this name"
+                              : failure ? failure.message()
+                                        : "this folder cannot be written",
+                              "; name a folder that is or can be made"));
+}
+
 int count_classes(const settings& s) {
   if (s.classes > 0) return s.classes;
+  if (s.data.empty() && s.format != "synthetic") return count_outputs(s.load);  // of --predict
   if (s.format == "idx" || s.format == "cifar10" || s.format == "synthetic") return 10;
   if (s.format == "folder") return open_folder(s, s.data).classes();
   if (s.format == "packed") return packed_images{s.data}.classes();
@@ -172,14 +174,6 @@ data_sources open_data(const settings& s, const extent& image) {
                        ", ", s.network, " is compiled for ", describe(image)));
   data.norm = data.photographs ? normalize::imagenet() : normalize::measured(data.training);
   return data;
-}
-
-dataset open_predictions(const std::vector<std::string>& files, const extent& image, int classes) {
-  if (image.channels != 3 || image.height != image.width)
-    throw error(concat("--predict reads photographs of three channels, the network takes ",
-                       describe(image)));
-  return dataset{decoded_images{image_files{files, classes},
-                                resize_center_crop{image.width * 8 / 7, image.width}}};
 }
 
 }  // namespace train

@@ -22,10 +22,14 @@ namespace train {
 class dataset {
  public:
   template <cordee::Dataset S>
-  explicit dataset(S set) : source_(std::make_shared<of<S>>(std::move(set))) {}
+  explicit dataset(S set, std::vector<std::string> class_names = {})
+      : class_names_(class_names.empty() ? cordee::detail::data::class_names_of(set)
+                                         : std::move(class_names)),
+        source_(std::make_shared<of<S>>(std::move(set))) {}
 
   [[nodiscard]] cordee::extent image() const { return source_->image(); }
   [[nodiscard]] int classes() const { return source_->classes(); }
+  [[nodiscard]] std::vector<std::string> class_names() const { return class_names_; }
   [[nodiscard]] std::size_t size() const { return source_->size(); }
   int read(std::size_t i, std::span<std::uint8_t> pixels) const { return source_->read(i, pixels); }
   int read(std::size_t i, std::span<std::uint8_t> pixels, cordee::random_sequence random) const {
@@ -89,6 +93,7 @@ class dataset {
     }
   };
 
+  std::vector<std::string> class_names_;
   std::shared_ptr<const any> source_;
 };
 
@@ -106,8 +111,18 @@ data_sources open_data(const settings& s, const cordee::extent& image);
 /// The classes that the data have, for the choice of a network. Throws error.
 int count_classes(const settings& s);
 
+/// Image files, those of folders by name. Throws error for a folder without images.
+std::vector<std::string> image_paths(const std::vector<std::string>& named);
+
 /// The image files of a prediction, resized and cropped for the network. Throws error.
-dataset open_predictions(const std::vector<std::string>& files, const cordee::extent& image,
+dataset open_predictions(const std::vector<std::string>& paths, const cordee::extent& image,
                          int classes);
+
+/// The classes of a file of weights. Throws error.
+int count_outputs(const std::string& weights);
+
+/// What open_data gives, for --evaluate and --predict with the mean and the deviation that the file
+/// of --load says; for --predict without --data these and class names alone. Throws error.
+data_sources open_sources(const settings& s, const cordee::extent& image, int classes);
 
 }  // namespace train

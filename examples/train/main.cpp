@@ -6,7 +6,7 @@
 //
 //   train --data photographs --network resnet18 --epochs 30 --ranks 2 --output runs/a --log csv
 //   train --config runs/a/settings.ini --resume                       goes on after an interruption
-//   train --config runs/a/settings.ini --load runs/a/best.safetensors --predict rose.jpg
+//   train --network resnet18 --load runs/a/best.safetensors --predict rose.jpg photographs/new
 //   train --data other --load runs/a/best.safetensors --new-classifier
 //     --freeze conv1,bn1,layer1,layer2                               (one line)
 //   examples/launch/mpirun.sh 4 train --data photographs --transport mpi
@@ -14,10 +14,8 @@
 // Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a checkpoint.
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <map>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +26,7 @@
 #include <cordee/core/error.hpp>
 
 #include "check.hpp"
+#include "command_line.hpp"
 #include "dataset.hpp"
 #include "networks.hpp"
 #include "settings.hpp"
@@ -36,13 +35,15 @@ namespace {
 
 using namespace train;
 
-template <std::size_t... I>
-std::vector<network_entry> all_networks(std::index_sequence<I...>) {
-  return {entry_of<I>()...};
-}
-
+#if defined(NETWORKS)  // those of train_small, in CMakeLists.txt
+using compiled = std::index_sequence<NETWORKS>;
+#else
+using compiled = std::make_index_sequence<std::tuple_size_v<networks>>;
+#endif
 std::vector<network_entry> all_networks() {
-  return all_networks(std::make_index_sequence<std::tuple_size_v<networks>>());
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::vector<network_entry>{entry_of<I>()...};
+  }(compiled());
 }
 
 std::string describe_networks() {
@@ -79,9 +80,11 @@ void choose_learning_rate(CLI::App& app, settings& s) {
 }
 
 void add_options(CLI::App& app, settings& s) {
-  using CLI::IsMember, CLI::NonNegativeNumber, CLI::PositiveNumber;
+  using CLI::IsMember;
+  const CLI::Validator positive = number_check(false), non_negative = number_check(true);
   app.option_defaults()->always_capture_default()->take_last();
   app.set_config("--config", "", "Read options from a file, such as a run's settings.ini");
+  app.allow_config_extras(CLI::config_extras_mode::error);
 
   const auto data = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Data");
@@ -96,12 +99,12 @@ void add_options(CLI::App& app, settings& s) {
        "The same for validation; without it a part of --data is held out");
   data("--held-out", s.held_out, "That part, of each class")->check(CLI::Range(0.0, 0.9));
   data("--classes", s.classes, "Number of classes, where the data do not say it")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   data("--first-label", s.first_label,
        "Label of the first class in shards; -1: 1 of tfrecord, 0 of webdataset")
       ->check(CLI::Range(-1, 1 << 30));
   data("--decode-threads", s.decode_threads, "Per rank; 0: the cores divided by the ranks")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   app.add_flag("--scaled-decoding", s.scaled_decoding, "Decode large JPEGs at a reduced scale")
       ->group("Data");
   app.add_flag("--skip-broken", s.skip_broken,
@@ -109,7 +112,7 @@ void add_options(CLI::App& app, settings& s) {
       ->group("Data");
 
   const auto augmentation = [&](auto name, auto& x, auto help) {
-    app.add_option(name, x, help)->group("Augmentation")->check(NonNegativeNumber);
+    app.add_option(name, x, help)->group("Augmentation")->check(non_negative);
   };
   augmentation("--pad", s.pad, "Pixels of padding before a random crop, for small images");
   app.add_flag("--flip", s.flip, "Flip half of the images horizontally")->group("Augmentation");
@@ -145,14 +148,14 @@ void add_options(CLI::App& app, settings& s) {
   const auto optimization = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Optimization");
   };
-  optimization("--epochs", s.epochs, "Passes over the training data")->check(NonNegativeNumber);
+  optimization("--epochs", s.epochs, "Passes over the training data");
   optimization("--batch", s.batch, "Samples of an update over all ranks; 256 if none is given")
-      ->check(PositiveNumber);
+      ->check(positive);
   optimization("--batch-per-rank", s.batch_per_rank,
                "Samples of a micro-batch on each rank, instead of --batch")
-      ->check(PositiveNumber);
+      ->check(positive);
   optimization("--accumulate", s.accumulate, "Micro-batches of an update on each rank")
-      ->check(PositiveNumber);
+      ->check(positive);
   optimization("--optimizer", s.optimizer,
                "sgd, lars, larc; adam, adamw, lamb, lambc, rmsprop, rmsprop_warmup; or decentlam, "
                "qg_dmsgd, with --reducer gossip")
@@ -160,9 +163,9 @@ void add_options(CLI::App& app, settings& s) {
   optimization("--learning-rate", s.learning_rate,
                "Peak, at the reference batch; by default " + describe_learning_rates())
       ->default_str("")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   optimization("--reference-batch", s.reference_batch, "The batch it was tuned for")
-      ->check(PositiveNumber);
+      ->check(positive);
   optimization(
       "--scaling", s.scaling,
       "From the reference batch to this one: none, linear, sqrt, or legw, which scales the "
@@ -171,7 +174,7 @@ void add_options(CLI::App& app, settings& s) {
   optimization(
       "--warmup", s.warmup,
       "Epochs of warm-up from 0; with rmsprop_warmup the epoch around which SGD takes over")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   optimization(
       "--schedule", s.schedule,
       "constant, multistep (a tenth at 1/3, 2/3 and 8/9), exponential (to a hundredth at the end), "
@@ -183,26 +186,25 @@ void add_options(CLI::App& app, settings& s) {
   optimization("--beta2", s.beta2, "Of adam, adamw, lamb and lambc")->check(CLI::Range(0.0, 1.0));
   app.add_flag("--nesterov", s.nesterov, "Nesterov momentum, of sgd, lars, larc and decentlam")
       ->group("Optimization");
-  optimization("--weight-decay", s.weight_decay, "")->check(NonNegativeNumber);
+  optimization("--weight-decay", s.weight_decay, "")->check(non_negative);
   optimization("--clip-norm", s.clip_norm, "Largest norm of the gradient; 0: any")
-      ->check(NonNegativeNumber);
-  optimization("--trust-coefficient", s.trust_coefficient, "Of lars and larc")
-      ->check(PositiveNumber);
+      ->check(non_negative);
+  optimization("--trust-coefficient", s.trust_coefficient, "Of lars and larc")->check(positive);
   optimization("--seed", s.seed, "Of weights, order and augmentation");
 
   const auto ranks = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Ranks");
   };
-  ranks("--ranks", s.ranks, "Workers, with --transport threads")->check(PositiveNumber);
+  ranks("--ranks", s.ranks, "Workers, with --transport threads")->check(positive);
   ranks("--transport", s.transport, "threads of this process, or mpi: processes that mpirun starts")
       ->check(IsMember({"threads", "mpi"}));
   ranks("--reducer", s.reducer,
         "ring, tree, double_tree, butterfly, halving_doubling, or gossip on a ring")
       ->check(IsMember({"ring", "tree", "double_tree", "butterfly", "halving_doubling", "gossip"}));
-  ranks("--deadline", s.deadline, "Seconds that a rank waits for another")->check(PositiveNumber);
+  ranks("--deadline", s.deadline, "Seconds that a rank waits for another")->check(positive);
   ranks("--batch-norm-over", s.batch_norm_over,
         "Consecutive ranks that share batch norm's statistics; 0: all of them")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
 
   const auto output = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Output");
@@ -216,11 +218,11 @@ void add_options(CLI::App& app, settings& s) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(IsMember({"csv", "jsonl", "tensorboard", "mllog", "trace"}));
   output("--checkpoint-epochs", s.checkpoint_epochs, "Epochs between checkpoints")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   output("--checkpoint-minutes", s.checkpoint_minutes, "Minutes between checkpoints; 0: by epochs")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   output("--patience", s.patience, "End after so many epochs without a better validation; 0: never")
-      ->check(NonNegativeNumber);
+      ->check(non_negative);
   output("--target-accuracy", s.target_accuracy,
          "End where the validation reaches it, and print the time that it took; 0: none")
       ->check(CLI::Range(0.0, 1.0));
@@ -229,13 +231,15 @@ void add_options(CLI::App& app, settings& s) {
       ->configurable(false);
 
   output("--validation-batch", s.validation_batch, "Samples of a rank's batch in evaluation")
-      ->check(PositiveNumber);
+      ->check(positive);
   const auto instead = [&](auto name, auto& x, auto help) {
     app.add_flag(name, x, help)->group("Instead of training")->configurable(false);
   };
   instead("--dry-run", s.dry_run, "Print what would be done, and the time and memory it takes");
   instead("--evaluate", s.evaluate, "Evaluate the weights of --load");
-  app.add_option("--predict", s.predict, "Print the classes of these image files, by --load")
+  app.add_option("--predict", s.predict,
+                 "Print the classes of these image files and folders of images, by --load; with "
+                 "weights of this program without --data")
       ->group("Instead of training")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->configurable(false);
@@ -250,17 +254,6 @@ network_entry find_network(const settings& s) {
                             "Another one is a line of examples/train/networks.hpp."));
 }
 
-/// The options as a file that --config reads: without empty lists, which CLI11 writes as "[]" and
-/// would read as a name, and without the batch that was not given.
-std::string settings_of(const CLI::App& app) {
-  std::string text;
-  std::istringstream lines(app.config_to_str(true));
-  for (std::string line; std::getline(lines, line);)
-    if (!line.ends_with("=\"[]\"") && line != "batch=0" && line != "batch-per-rank=0")
-      text += line + "\n";
-  return text;
-}
-
 int run(int argc, char** argv) {
   CLI::App app("Trains, evaluates and applies residual networks.", "train");
   settings s;
@@ -272,13 +265,13 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? done : wrong_options;
+    return report(app, e) == 0 ? done : wrong_options;
   }
   choose_learning_rate(app, s);
   check_together(s);
   const network_entry network = find_network(s);
   s.text = settings_of(app);
-  if (!s.output.empty() && !s.dry_run) std::filesystem::create_directories(s.output);
+  if (!s.output.empty() && !s.dry_run) make_output_folder(s);
   return network.run(s);
 }
 

@@ -83,30 +83,37 @@ inline void print_prediction(const std::string& file, const double* probabilitie
   std::printf("\n");
 }
 
+/// Prints what the images are taken for. Those that cannot be read are reported, and the rest goes
+/// on. Returns the exit status.
 template <class Run>
-void predict_files(Run& run, const settings& s, const data_sources& data) {
+int predict_files(Run& run, const settings& s, const data_sources& data) {
   using net = typename Run::model_type;
-  const dataset images = open_predictions(s.predict, net::input, net::classes);
-  std::vector<std::uint8_t> pixels(images.size() * net::input.size());
-  for (std::size_t i = 0; i < images.size(); ++i)
-    images.read(i, std::span(pixels).subspan(i * net::input.size(), net::input.size()));
-  const auto probabilities = predict(run, pixels, data.norm);
-  if (run.comm().rank() != 0) return;
-  for (std::size_t i = 0; i < images.size(); ++i)
-    print_prediction(s.predict[i], &probabilities[i * static_cast<std::size_t>(net::classes)],
-                     net::classes, data.class_names);
-}
-
-/// What a reader of the weights needs beside them.
-inline std::vector<std::pair<std::string, std::string>> metadata_of(const settings& s,
-                                                                    const data_sources& data) {
-  std::string mean, deviation, names;
-  for (std::size_t c = 0; c < static_cast<std::size_t>(data.training.image().channels); ++c) {
-    mean += concat(c == 0 ? "" : " ", data.norm.mean[c]);
-    deviation += concat(c == 0 ? "" : " ", data.norm.deviation[c]);
+  constexpr std::size_t size = net::input.size();
+  std::vector<std::string> files;
+  if (run.comm().rank() == 0) files = image_paths(s.predict);
+  const dataset images = open_predictions(files, net::input, net::classes);
+  const std::size_t count = files.size();
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::string> readable;
+  std::size_t broken = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    pixels.resize((readable.size() + 1) * size);
+    try {
+      images.read(i, std::span(pixels).last(size));
+      readable.push_back(files[i]);
+    } catch (const error& e) {
+      pixels.resize(readable.size() * size);
+      std::fprintf(stderr, "train: not predicted: %s\n", e.what());
+      ++broken;
+    }
   }
-  for (const std::string& name : data.class_names) names += (names.empty() ? "" : "\n") + name;
-  return {{"network", s.network}, {"mean", mean}, {"deviation", deviation}, {"classes", names}};
+  const auto probabilities = predict(run, pixels, data.norm);  // other ranks have no images
+  for (std::size_t i = 0; i < readable.size(); ++i)
+    print_prediction(readable[i], &probabilities[i * static_cast<std::size_t>(net::classes)],
+                     net::classes, data.class_names);
+  if (broken > 0)
+    std::fprintf(stderr, "train: %zu of %zu images could not be read\n", broken, count);
+  return broken > 0 ? failed : done;
 }
 
 /// Ends a dry run after a few updates, which it times.
@@ -158,7 +165,7 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   const bool early = (stopper.callback && stopper.callback->seen.since >= s.patience) ||
                      (target.callback && target.callback->reached);
   const bool stopped = trains && summary.stopped && !early;
-  if (keeps && !stopped) run.save(file("final.safetensors"), metadata_of(s, data));
+  if (keeps && !stopped) run.save(file("final.safetensors"), {{"network", s.network}});
   if (run.comm().rank() == 0 && s.dry_run) {
     const double seconds = timer.callback->seconds_per_update();
     std::printf(
@@ -202,8 +209,7 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
       {.batch_norm_over = s.batch_norm_over, .seed = s.seed, .freeze = comma_separated(s.freeze)}};
   if (!s.load.empty()) run.load(s.load, {.classifier = !s.new_classifier});
   if (!s.predict.empty()) {
-    predict_files(run, s, data);
-    return done;
+    return predict_files(run, s, data);
   }
   if (s.evaluate) {
     const metrics m = run.evaluate(data.validation, feed.normalization(), s.validation_batch);
@@ -242,7 +248,7 @@ int run_with_policies(const settings& s, const Communicator& comm, const data_so
 
 template <class Net>
 int launch_session(const settings& s) {
-  const data_sources data = open_data(s, Net::input);
+  const data_sources data = open_sources(s, Net::input, Net::classes);
   int result = done;
   const auto rank = [&](const auto& comm) {
     const int own = run_with_policies<Net>(s, comm, data);

@@ -68,6 +68,9 @@ struct settings {
 /// Exit statuses of the program.
 enum status : int { done = 0, failed = 1, wrong_options = 2, stopped_by_signal = 3 };
 
+/// Makes the run's folder. Throws wrong_option.
+void make_output_folder(const settings& s);
+
 /// Writes settings.ini into the run's folder. Throws error.
 void write_settings(const settings& s);
 

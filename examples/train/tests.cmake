@@ -23,6 +23,14 @@ refuse(clipped "--clip-norm with --optimizer decentlam: " --optimizer decentlam 
 refuse(pairing "--optimizer decentlam with --reducer ring: " --optimizer decentlam)
 refuse(nesterov "--nesterov with --optimizer adam: " --optimizer adam --nesterov)
 refuse(no_batch "--batch: [^\n]*0" --batch 0)
+refuse(no_epochs "--epochs 0: training takes a positive number of passes" --epochs 0)
+refuse(negative_epochs "--epochs -3: training takes" --epochs -3)
+refuse(long_warmup "--warmup 5 of 2 epochs: the learning rate would rise to the end" --warmup 5)
+refuse(file_as_data "--format idx reads a folder, and [^\n]* is a file" --data ${CMAKE_CURRENT_LIST_FILE})
+refuse(file_as_output "--output [^\n]*: a file has this name" --output ${CMAKE_CURRENT_LIST_FILE})
+refuse(mistyped "--momentun: did you mean --momentum." --momentun 0.8)
+cordee_example(train.mostly_warmup MATCH "warning: --warmup 5 of --epochs 6: the learning rate rises for more than half"
+  ARGS ${fashion} --epochs 6 --warmup 5 --dry-run)
 refuse(transition "rmsprop_warmup needs --warmup" --optimizer rmsprop_warmup --warmup 0)
 refuse(one_cycle "--schedule one_cycle has its warm-up in it, 3 of 2 epochs" --schedule one_cycle --warmup 3)
 refuse(slow_start "akiba_slow_start begins at half the learning rate" --schedule akiba_slow_start)
@@ -65,11 +73,25 @@ cordee_example(train.photographs NUMBER "validation: loss ([0-9.]+)" 0.1 20
   ARGS ${photo_run} --output ${folder}.photographs --resume)
 cordee_example(train.predicted MATCH "0.jpg: (daisy|dandelion|roses|sunflowers|tulips) [0-9.]+ %, "
   ARGS ${photo_run} --load ${folder}.photographs/final.safetensors --predict ${photographs}/roses/0.jpg)
+cordee_example(train.predicted_folder STATUS 1 MATCH "tulips/0.jpg: (daisy|dandelion|roses|sunflowers|tulips) [0-9.]+ %"
+  MATCH "not predicted: [^\n]*tests.cmake" MATCH "1 of [0-9]+ images could not be read"
+  ARGS --network resnet18 --load ${folder}.photographs/best.safetensors
+    --predict ${CMAKE_CURRENT_LIST_FILE} ${photographs})
+cordee_example(train.predicted_gray MATCH "0.jpg: class [0-9] [0-9.]+ %, "
+  ARGS --network resnet8 --load ${folder}/best.safetensors --predict ${photographs}/roses/0.jpg)
+cordee_example(train.other_classes STATUS 1 MATCH "the validation has the classes 0, 1, 2, .*Class 0 is .0., not .daisy."
+  ARGS ${photo_run} --validation-data ${folder}.other)
+cordee_example_fixture(train.other_folder train_other ${CMAKE_COMMAND} -D FROM=${photographs} -D TO=${folder}.other
+  -P ${CMAKE_CURRENT_LIST_DIR}/rename_classes.cmake)
 cordee_example(train.settings_without_lists MATCH "measured "
   ARGS --config ${folder}.photographs/settings.ini --dry-run)
 cordee_example_property(train.photographs FIXTURES_REQUIRED photographs train_folder)
 cordee_example_property(train.photographs FIXTURES_SETUP train_photographs)
 cordee_example_property(train.predicted FIXTURES_REQUIRED photographs train_photographs)
+cordee_example_property(train.predicted_folder FIXTURES_REQUIRED photographs train_photographs)
+cordee_example_property(train.predicted_gray FIXTURES_REQUIRED photographs train_resumed)
+cordee_example_property(train.other_folder FIXTURES_REQUIRED photographs)
+cordee_example_property(train.other_classes FIXTURES_REQUIRED train_other)
 cordee_example_property(train.settings_without_lists FIXTURES_REQUIRED photographs train_photographs)
 if(TARGET cordee::mpi)
   cordee_example(train.processes NUMBER "${top_1}" 40 95

@@ -137,9 +137,9 @@ String scalar_summary(std::string_view tag, double value) {
 /// shows them, those of the last few seconds excepted.
 ///
 /// The folder is made if its last part is missing. A further fit with the same object appends; a
-/// resumed run writes a new file beside the old one, as is TensorBoard's convention. It removes from
-/// the files that this class has written there the steps that it repeats, and half a record at the
-/// end, and declares them void in those of other programs. Throws error.
+/// resumed run writes a new file beside the old one, as is TensorBoard's convention. It removes the
+/// steps that it repeats, and half a record at the end, from the files that this class has written
+/// there, and declares them void in those of other programs. Throws error.
 template <class String = std::string>
 class basic_tensorboard {
  public:
