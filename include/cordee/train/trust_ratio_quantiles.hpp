@@ -15,6 +15,7 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/optim/trust_ratio.hpp>
 #include <cordee/train/record.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
