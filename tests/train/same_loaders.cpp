@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
@@ -74,8 +75,27 @@ TEST_CASE("same_loaders: seed, data, batch, length and position of the loader") 
   CHECK(contains(loaded({.options = {.global_batch = 6, .accumulate = 2, .seed = 1}}),
                  "the number of micro-batches differs"));
   CHECK(contains(loaded({.options = {.global_batch = 6, .seed = 1, .last_batch = last_batch::pad}}),
-                 "the loader differs: rank 0 has 21 samples"));
+                 "the loader differs: rank 0 has ... batches continue across epochs"));
   CHECK(
       contains(loaded({.epochs = 2}), "the number of epochs differs: rank 0 has 1, rank 2 has 2"));
   CHECK(contains(loaded({.first = 1}), "the number of the first update differs"));
+}
+
+TEST_CASE("same_loaders: the augmentation, by every digit") {
+  const auto flipped = [](double probability) {
+    return refusal([=](threads comm, bool odd) {
+      loader feed{toy_data{},
+                  comm,
+                  {.global_batch = 6, .seed = 1},
+                  horizontal_flip{odd ? probability : 0.5}};
+      const auto own = detail::train::loader_settings(
+          feed, [](double) { return 0.1; }, 1);
+      detail::train::expect_same_settings(comm, own, "fit");
+    });
+  };
+  CHECK(flipped(0.5).empty());
+  CHECK(flipped(0) ==
+        "fit: the augmentation differs: rank 0 has random horizontal flip, probability 0.5, rank 2 "
+        "has none: give every rank the same");
+  CHECK(contains(flipped(0.5000001), "rank 2 has random horizontal flip, probability 0.5000001"));
 }

@@ -154,6 +154,10 @@ TEST_CASE("same_trainers: every option of the optimizer, of the reducer and of t
         [&](threads comm, bool odd) { construct(odd ? other : lars{}, steady, ring{comm}); });
   };
   CHECK(contains(optimizer({.momentum = 0.8}), "the optimizer differs: rank 0 has lars"));
+  CHECK(contains(optimizer({.momentum = 0.9 + 3e-7}), "momentum 0.9, "));
+  CHECK(contains(optimizer({.momentum = 0.9 + 3e-7}),
+                 "rank 2 has lars, trust coefficient 0.001, "
+                 "momentum 0.9000003, "));
   CHECK(contains(optimizer({.epsilon = 1e-9}), "the optimizer differs"));
   CHECK(contains(optimizer({.decay_on = kind::bias}), "the optimizer differs"));
   CHECK(contains(refusal([&](threads comm, bool odd) {
@@ -174,6 +178,19 @@ TEST_CASE("same_trainers: every option of the optimizer, of the reducer and of t
   CHECK(contains(option({.loss_scaling = {.interval = 2}}), "loss_scaling::interval differs"));
   CHECK(contains(option({.bucket_bytes = 64}), "bucket_bytes"));
   CHECK(option({.overlap = false, .check_stability = false}).empty());
+
+  struct freezing : quadratic<fp64> {
+    double freeze_batch_norm_at = 2;
+  };
+  CHECK(refusal([&](threads comm, bool odd) {
+          freezing model;
+          if (odd) model.freeze_batch_norm_at = 2.0000001;
+          const auto own = detail::train::trainer_settings(
+              model, sgd{}, constant{.learning_rate = 0.1}, ring{comm}, trainer_options{});
+          detail::train::expect_same_settings(comm, own, "trainer");
+        }) ==
+        "trainer: freeze_batch_norm_at differs: rank 0 has 2, rank 2 has 2.0000001: give every "
+        "rank the same");
 
   CHECK(contains(refusal([&](threads comm, bool odd) {
                    construct(sgd{}, steady, hybrid{tree{comm}, ring{comm}, odd ? 10u : 20u});

@@ -21,6 +21,9 @@ TEST_CASE("settings: the first line that differs, also where one text ends") {
   CHECK(first_difference("a\t1\nb\t2\n", "a\t1\n", 4) ==
         "b differs: rank 0 has 2, rank 4 has none: give every rank the same");
   CHECK(contains(first_difference("", "", 1), "rank 0 has none"));
+  const std::string same = "o\t" + std::string(300, 'x');  // of a value too long for the message
+  CHECK(first_difference(same + ", a 1, b 2\n", same + ", a 3, b 2\n", 1) ==
+        "o differs: rank 0 has ... a 1, b 2, rank 1 has ... a 3, b 2: give every rank the same");
 }
 
 TEST_CASE("settings: numbers that differ in the last bit are different in any locale") {

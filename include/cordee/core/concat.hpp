@@ -43,6 +43,21 @@ struct part {
   part(double x) : kind(real), number(x) {}
 };
 
+inline constinit thread_local bool writes_exact_numbers = false;
+
+/// While it lives, concat writes this thread's floating-point numbers with as many digits as give
+/// them back: descriptions are equal where the numbers in them are.
+class exact_numbers {
+ public:
+  exact_numbers() : before_(writes_exact_numbers) { writes_exact_numbers = true; }
+  exact_numbers(const exact_numbers&) = delete;
+  exact_numbers& operator=(const exact_numbers&) = delete;
+  ~exact_numbers() { writes_exact_numbers = before_; }
+
+ private:
+  bool before_;
+};
+
 [[gnu::cold, gnu::noinline]] inline std::string join(const part* parts, std::size_t count) {
   std::string out;
   char digits[32];
@@ -57,6 +72,8 @@ struct part {
       written = std::to_chars(first, last, p.integer).ptr;
     else if (p.kind == part::unsigned_integer)
       written = std::to_chars(first, last, static_cast<unsigned long long>(p.integer)).ptr;
+    else if (writes_exact_numbers)
+      written = std::to_chars(first, last, p.number).ptr;
     else
       written = std::to_chars(first, last, p.number, std::chars_format::general, 6).ptr;
     out.append(first, written);

@@ -115,7 +115,6 @@ class loader {
     decided_ = true;
   }
   [[nodiscard]] const cordee::batch_schedule& stages() const { return options_.batch_schedule; }
-
   [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
   [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
 
@@ -172,11 +171,12 @@ class loader {
         detail::core::grouped(static_cast<std::size_t>(most * (prefetch() + 1)) * image().size()),
         " bytes");
     if constexpr (requires { dataset_.describe(); }) text += concat("; ", dataset_.describe());
-    if constexpr (requires { augmentation_.describe(); })
-      if (augmentation_.active()) text += concat("; ", augmentation_.describe());
+    if (augmentation_.active()) text += concat("; ", describe_augmentation());
     return concat(text, "; ", describe_epochs());
   }
-
+  [[nodiscard]] std::string describe_augmentation() const {
+    return augmentation_.active() ? detail::core::describe_policy(augmentation_) : "none";
+  }
   [[nodiscard]] std::string describe() const {
     return concat(detail::core::grouped(samples()), " samples of ", cordee::describe(image()),
                   " in ", classes(), " classes; global batch ", global_batch(), " = ",

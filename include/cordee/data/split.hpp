@@ -71,6 +71,11 @@ class subset {
   {
     return concat(detail::core::grouped(size()), " of ", dataset_.describe());
   }
+  [[nodiscard]] decltype(auto) resampling() const
+    requires requires(const S s) { s.resampling(); }
+  {
+    return dataset_.resampling();
+  }
   /// Indices into the whole data set.
   [[nodiscard]] std::span<const std::size_t> indices() const { return *indices_; }
 

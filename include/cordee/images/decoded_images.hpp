@@ -225,6 +225,7 @@ class decoded_images {
   }
   [[nodiscard]] std::string name(std::size_t i) const { return encoded_.name(i); }
   [[nodiscard]] const S& encoded() const { return encoded_; }
+  [[nodiscard]] const R& resampling() const { return resampling_; }
 
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     return read(i, pixels, random_of(i));

@@ -30,6 +30,7 @@ template <class F, class S>
 [[gnu::cold]] settings loader_settings(F& feed, const S& schedule, double epochs) {
   const auto number = [](std::convertible_to<double> auto x) { return static_cast<double>(x); };
   const std::int64_t first = feed.step(), last = feed.steps(epochs) - 1;
+  const core::exact_numbers all_digits;
   settings all;
   all.add("the number of samples", number(feed.samples()));
   all.add("the number of classes", number(feed.classes()));
@@ -39,6 +40,10 @@ template <class F, class S>
     all.add("the seed of the loader", number(feed.seed()));
   if constexpr (requires { std::string(feed.describe()); })
     all.add("the loader", std::string(feed.describe()));
+  if constexpr (requires { std::string(feed.describe_augmentation()); })
+    all.add("the augmentation", std::string(feed.describe_augmentation()));
+  if constexpr (requires { std::string(feed.dataset().resampling().describe()); })
+    all.add("the resampling", std::string(feed.dataset().resampling().describe()));
   add_normalization(all, feed.normalization());
   all.add("the number of epochs", epochs);
   all.add("the number of the first update", number(first));

@@ -70,7 +70,7 @@ template <class R>
     return core::describe_policy(reducer);
 }
 
-/// Policies are compared by describe(), schedules also by their values.
+/// Policies are compared by describe() with exact numbers, schedules also by their values.
 [[gnu::cold, gnu::noinline]] settings policy_settings(const std::string& optimizer,
                                                       const std::string& schedule,
                                                       double first_learning_rate,
@@ -100,11 +100,14 @@ template <class R>
 template <class M, class O, class S, class R>
 [[gnu::cold]] settings trainer_settings(const M& model, const O& optimizer, const S& schedule,
                                         const R& reducer, const trainer_options& options) {
+  const core::exact_numbers all_digits;
   settings all = policy_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
                                  detail::schedule::learning_rate_of(schedule, 0.0),
                                  describe_reducer(reducer), options);
   if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
   if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
+  if constexpr (requires { model.freeze_batch_norm_at; })
+    all.add("freeze_batch_norm_at", model.freeze_batch_norm_at);
   if constexpr (requires { model.batch_norm_moving_average; })
     all.add("batch_norm_moving_average", model.batch_norm_moving_average);
   return all;

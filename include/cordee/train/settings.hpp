@@ -65,8 +65,17 @@ class settings {
     b = cut_line(other);
   } while (a == b && !(first.empty() && other.empty()));
   constexpr std::size_t longest = 200;  // of a value in the message
-  const auto value = [](std::string_view line) {
-    return line.empty() ? std::string_view("none") : line.substr(line.find('\t') + 1, longest);
+  // A long description begins at the phrase that differs.
+  const auto same = static_cast<std::size_t>(
+      std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  const std::string_view equal = a.substr(0, same);
+  const std::size_t phrase = std::max(equal.rfind(", ") + 1, equal.rfind("; ") + 1);  // 0: none
+  const bool cuts = same > longest / 2;
+  const auto value = [&](std::string_view line) {
+    if (line.empty()) return std::string("none");
+    const std::size_t begin = line.find('\t') + 1;
+    return cuts && phrase > begin ? concat("...", line.substr(phrase, longest))
+                                  : std::string(line.substr(begin, longest));
   };
   const std::string_view named = a.empty() ? b : a;
   return concat(named.substr(0, named.find('\t')), " differs: rank 0 has ", value(a), ", rank ",
