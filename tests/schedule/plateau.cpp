@@ -121,3 +121,15 @@ TEST_CASE("plateau: describes itself and refuses what is no plateau") {
   CHECK_THROWS_AS(plateau{.cooldown = -1}(0), usage_error);
   CHECK_THROWS_AS(plateau{.floor = 1}(0), usage_error);
 }
+
+TEST_CASE("plateau: a negative loss that stands still is reduced, one that falls is not") {
+  const auto after = [](double slope) {
+    training_plateau s{.learning_rate = 0.8, .factor = 0.5, .patience = 2, .threshold = 0.01};
+    for (int e = 0; e < 4; ++e) s.observe({.epoch_loss = -5.0 + slope * e});
+    return s(4);
+  };
+  CHECK(after(0) == 0.4);
+  CHECK(after(0.01) == 0.4);   // rises
+  CHECK(after(-0.01) == 0.4);  // falls by a fifth of the threshold
+  CHECK(after(-0.06) == 0.8);
+}

@@ -2,15 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include <doctest/doctest.h>
 
+#include <cordee/schedule/akiba_slow_start.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>
+#include <cordee/schedule/exponential.hpp>
 #include <cordee/schedule/legw.hpp>
+#include <cordee/schedule/mlperf_poly2.hpp>
+#include <cordee/schedule/multistep.hpp>
+#include <cordee/schedule/one_cycle.hpp>
+#include <cordee/schedule/plateau.hpp>
+#include <cordee/schedule/polynomial.hpp>
 #include <cordee/schedule/scaled.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/schedule/then.hpp>
 #include <cordee/schedule/warmup.hpp>
+
+#include "tests/support/ranks.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::schedule;
@@ -69,4 +80,31 @@ TEST_CASE("end_epoch_of: wrappers forward end_epoch; a schedule without it has n
   CHECK(end_epoch_of(warmup{5, linear_scaled{ending{}, 1, 2}}) == 20);
   CHECK(end_epoch_of(sqrt_scaled{warmup_then{5, ending{}}, 1, 2}) == 25);
   CHECK(end_epoch_of(legw{1, cosine{.peak = 1, .epochs = 30}, 1, 2}) == 30);
+}
+
+TEST_CASE("schedules refuse an option that is NaN or infinite, by its name") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto refused = [](const auto& s) { return support::error_message([&] { (void)s(1.0); }); };
+  CHECK(refused(polynomial{.epochs = 9, .power = infinity}) ==
+        "polynomial: .power is inf: give a finite number");
+  CHECK(refused(polynomial{.epochs = infinity}) ==
+        "polynomial: .epochs is inf: give a finite number");
+  CHECK(refused(warmup{infinity, constant{}}) ==
+        "warmup: the number of warm-up epochs is inf: give a finite number");
+  CHECK(refused(warmup_then{5, constant{}, {infinity}}) ==
+        "warmup_then: the first learning rate is inf: give a finite number");
+  const auto names = [&](const auto& s, const char* name) {
+    CHECK_MESSAGE(refused(s).find(name) != std::string::npos, refused(s));
+  };
+  names(constant{infinity}, "constant: .learning_rate is inf");
+  names(cosine{.epochs = infinity}, "cosine: .epochs is inf");
+  names(exponential{.learning_rate = -infinity}, "exponential: .learning_rate is -inf");
+  names(mlperf_poly2{.epochs = 9, .update = infinity}, "mlperf_poly2: .update is inf");
+  names(multistep{.milestones = {30, std::nan("")}}, "multistep: a milestone is nan");
+  names(one_cycle{.epochs = 9, .start_divisor = infinity}, "one_cycle: .start_divisor is inf");
+  names(one_cycle{.epochs = 9, .end_divisor = infinity}, "one_cycle: .end_divisor is inf");
+  names(plateau{.learning_rate = infinity}, "plateau: .learning_rate is inf");
+  names(scaled{constant{}, infinity}, "scaled: .factor is inf");
+  names(then{constant{}, infinity, constant{}}, "then: .epochs is inf");
+  names(akiba_slow_start{infinity}, "akiba_slow_start: .learning_rate is inf");
 }

@@ -18,6 +18,7 @@ struct akiba_slow_start {
   double learning_rate = 0.1;
 
   constexpr double operator()(double epoch) const {
+    detail::schedule::expect_finite("akiba_slow_start", {{".learning_rate", learning_rate}});
     return learning_rate * (epoch < 40 ? 0.5 : epoch < 70 ? 0.075 : epoch < 85 ? 0.01 : 0.001);
   }
   [[nodiscard]] std::string describe() const {

@@ -131,6 +131,9 @@ struct auto_wu {
  private:
   [[nodiscard]] double warmup() const { return warmup_share * epochs; }
   void check() const {
+    detail::schedule::expect_finite("auto_wu", {{".epochs", epochs},
+                                                {".min_learning_rate", min_learning_rate},
+                                                {".max_learning_rate", max_learning_rate}});
     expects(epochs > 0, "auto_wu: set .epochs, the length of the run");
     expects(min_learning_rate > 0 && min_learning_rate < max_learning_rate,
             "auto_wu: .min_learning_rate must be above 0 and below .max_learning_rate");

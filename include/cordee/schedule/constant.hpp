@@ -11,7 +11,10 @@ namespace cordee::inline CORDEE_ABI {
 struct constant {
   double learning_rate = 0.1;
 
-  constexpr double operator()(double) const { return learning_rate; }
+  constexpr double operator()(double) const {
+    detail::schedule::expect_finite("constant", {{".learning_rate", learning_rate}});
+    return learning_rate;
+  }
   [[nodiscard]] std::string describe() const { return concat("constant ", learning_rate); }
 };
 

@@ -21,6 +21,8 @@ struct cosine {
   double floor = 0;
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite("cosine",
+                                    {{".peak", peak}, {".epochs", epochs}, {".floor", floor}});
     expects(epochs > 0, "cosine: set .epochs, the length of the decay");
     expects(peak >= 0 && floor >= 0, "cosine: .peak and .floor must be 0 or more");
     const double angle = std::numbers::pi * std::clamp(epoch, 0.0, epochs) / epochs;

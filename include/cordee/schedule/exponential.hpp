@@ -20,6 +20,7 @@ struct exponential {
   double factor = 0.95;
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite("exponential", {{".learning_rate", learning_rate}});
     expects(factor > 0 && factor <= 1, "exponential: .factor must be above 0 and at most 1");
     return learning_rate * std::pow(factor, epoch);
   }

@@ -26,6 +26,11 @@ struct mlperf_poly2 {
   double update = 0;  // epochs of one update
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite("mlperf_poly2", {{".peak", peak},
+                                                     {".warmup_epochs", warmup_epochs},
+                                                     {".epochs", epochs},
+                                                     {".end", end},
+                                                     {".update", update}});
     expects(epochs > 0, "mlperf_poly2: set .epochs, the length of the run");
     expects(warmup_epochs >= 0 && warmup_epochs < epochs,
             "mlperf_poly2: .warmup_epochs must be from 0 to below .epochs");

@@ -24,10 +24,14 @@ struct multistep {
   double factor = 0.1;
 
   constexpr double operator()(double epoch) const {
+    detail::schedule::expect_finite("multistep",
+                                    {{".learning_rate", learning_rate}, {".factor", factor}});
     expects(factor >= 0, "multistep: .factor must be 0 or more");
     double result = learning_rate;
-    for (const double m : milestones)
+    for (const double m : milestones) {
+      detail::schedule::expect_finite("multistep", {{"a milestone", m}});
       if (m > 0 && m <= epoch) result *= factor;
+    }
     return result;
   }
   [[nodiscard]] std::string describe() const {

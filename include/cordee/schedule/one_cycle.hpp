@@ -33,6 +33,12 @@ struct one_cycle {
   double update = 0;         // epochs of one update
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite("one_cycle", {{".peak", peak},
+                                                  {".epochs", epochs},
+                                                  {".rise", rise},
+                                                  {".start_divisor", start_divisor},
+                                                  {".end_divisor", end_divisor},
+                                                  {".update", update}});
     expects(epochs > 0, "one_cycle: set .epochs, the length of the run");
     expects(rise >= 0 && rise <= (three_phase ? 0.5 : 1),
             "one_cycle: .rise must be from 0 to 1, with three phases to 0.5");

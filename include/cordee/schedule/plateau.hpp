@@ -4,14 +4,16 @@
 // A learning rate that falls when the loss has stopped falling: PyTorch's ReduceLROnPlateau.
 //
 //   after each epoch, of which l is the loss:
-//     l < (1 - threshold) best:   best = l,  bad = 0;      else   bad = bad + 1
+//     l < best - threshold |best|:   best = l,  bad = 0;      else   bad = bad + 1
 //     during `cooldown` epochs after a reduction:   bad = 0
 //     bad > patience:   lr = max(factor lr, floor),  bad = 0
 //
 //   plateau            of the loss of fit's validation{dataset}
 //   training_plateau   of the mean training loss of the epoch
 //
-// A NaN is an epoch without improvement. PyTorch makes no reduction below 1e-8, this one does.
+// A NaN is an epoch without improvement. A negative loss improves by falling; PyTorch's relative
+// threshold is (1 - threshold) best there, above the best, so that a constant loss improves and the
+// learning rate is never reduced. PyTorch makes no reduction below 1e-8, this one does.
 #pragma once
 
 #include <algorithm>
@@ -55,6 +57,10 @@ struct basic_plateau {
   std::array<double, 4> learned{0, HUGE_VAL, 0, 0};
 
   double operator()(double) const {
+    expect_finite("plateau", {{".learning_rate", learning_rate},
+                              {".factor", factor},
+                              {".threshold", threshold},
+                              {".floor", floor}});
     expects(factor > 0 && factor < 1, "plateau: .factor must be between 0 and 1");
     expects(patience >= 0 && cooldown >= 0, "plateau: .patience or .cooldown is negative");
     expects(threshold >= 0 && threshold < 1, "plateau: .threshold must be from 0 to below 1");
@@ -66,7 +72,9 @@ struct basic_plateau {
     const std::optional<double> loss = Loss::of(seen);
     if (!loss) return;
     auto& [reductions, best, bad, cooling] = learned;
-    bad = *loss < best * (1 - threshold) ? 0 : bad + 1;
+    // Of the best loss's magnitude: times 1 - threshold a negative one would rise.
+    const double least = std::isfinite(best) ? threshold * std::abs(best) : 0;
+    bad = *loss < best - least ? 0 : bad + 1;
     if (bad == 0) best = *loss;
     if (cooling > 0) {
       --cooling;

@@ -23,6 +23,8 @@ struct polynomial {
   double end = 0;
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite(
+        "polynomial", {{".peak", peak}, {".epochs", epochs}, {".power", power}, {".end", end}});
     expects(epochs > 0, "polynomial: set .epochs, the length of the decay");
     expects(peak >= 0 && end >= 0 && power >= 0,
             "polynomial: .peak, .end and .power must be 0 or more");

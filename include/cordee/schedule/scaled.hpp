@@ -46,6 +46,7 @@ struct scaled {
   double factor = 1;
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite("scaled", {{".factor", factor}});
     expects(factor > 0, "scaled: .factor must be positive");
     return factor * inner(epoch);
   }

@@ -31,6 +31,7 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <span>
@@ -181,6 +182,19 @@ consteval bool has_schedule_members() {
                                        !requires(const S s) { s.decided_batch(); }),
                 "the optional member of a schedule is spelt 'batch_decided'");
   return true;
+}
+
+struct named_option {
+  const char* name;
+  double value;
+};
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(const char* schedule, named_option o) {
+  throw usage_error(concat(schedule, ": ", o.name, " is ", o.value, ": give a finite number"));
+}
+/// Throws usage_error with the first option that is NaN or infinite.
+constexpr void expect_finite(const char* schedule, std::initializer_list<named_option> options) {
+  for (const named_option& o : options)
+    if (!core::isfinite(o.value)) refuse(schedule, o);
 }
 
 /// The learning rate of the update at `epoch`. Throws `error` unless it is finite and 0 or more.

@@ -24,6 +24,7 @@ struct then {
   B second{};
 
   double operator()(double epoch) const {
+    detail::schedule::expect_finite("then", {{".epochs", epochs}});
     expects(epochs > 0, "then: the first schedule must last longer than 0 epochs");
     return epoch < epochs ? first(epoch) : second(epoch - epochs);
   }

@@ -31,6 +31,7 @@ inline double ramp(double epoch, double epochs, double start, double end) {
   return start + (end - start) * (epoch > 0 ? epoch / epochs : 0);
 }
 inline void expects_length(double epochs) {
+  expect_finite("warmup", {{"the number of warm-up epochs", epochs}});
   expects(epochs >= 0, "warmup: the number of warm-up epochs is negative");
 }
 
@@ -44,6 +45,7 @@ struct warmup {
 
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
+    detail::schedule::expect_finite("warmup", {{"the first learning rate", start.value}});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(epochs))
                           : inner(epoch);
   }
@@ -76,6 +78,7 @@ struct warmup_then {
 
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
+    detail::schedule::expect_finite("warmup_then", {{"the first learning rate", start.value}});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(0.0))
                           : inner(epoch - epochs);
   }
