@@ -46,6 +46,14 @@ elseif(CASE STREQUAL "with_cuda")  # a project compiled with CUDA gets cordee::c
     return()
   endif()
   configure(-D METHOD=fetch_content -D CORDEE_SOURCE=${SOURCE} -D COMPONENTS=cuda)
+  foreach(architectures 75 all-major)  # 75 is the default of nvcc 13
+    expect_error("on_gpu is compiled for the GPU architectures ${architectures}, but cordee::cuda needs 80 or later"
+      ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D "CMAKE_CUDA_ARCHITECTURES=${architectures}")
+  endforeach()
+  install_to(${prefix})
+  expect_error("on_gpu is compiled for the GPU architectures 75, but cordee::cuda needs 80 or later"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/found -D CMAKE_CXX_COMPILER=${COMPILER} -D COMPONENTS=cuda
+    -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CUDA_ARCHITECTURES=75)
 elseif(CASE STREQUAL "add_subdirectory")
   configure(-D METHOD=${CASE} -D CORDEE_SOURCE=${SOURCE})
   build_and_run(consumer)
@@ -68,6 +76,17 @@ elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
   expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset;simulated;zeromq"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
+elseif(CASE STREQUAL "old_compiler")
+  find_program(OLD_CLANG NAMES clang++-15 clang++-14)
+  if(NOT OLD_CLANG)
+    message("skipped: no clang that is older than 16")
+    return()
+  endif()
+  install_to(${prefix})
+  set(sentence "cordee needs g++ 12, clang 16 or a later one, but ${OLD_CLANG} is Clang 1")
+  expect_error("${sentence}" ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CMAKE_CXX_COMPILER=${OLD_CLANG})
+  expect_error("${sentence}" ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_CXX_COMPILER=${OLD_CLANG}
+    -D CMAKE_PREFIX_PATH=${prefix})
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})
   expect_error("compatible with requested version \"0.2\""

@@ -2,9 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Three annotations for CUDA compilers, the name of the ABI namespace, and the refusal of compilers
-// that may assume that no number is NaN.
+// that do not know C++20 or may assume that no number is NaN.
 #pragma once
 
+// Each header includes this one before its first declaration. An include that is not found is the
+// only error that ends a compilation, which would report thousands behind this one.
+#if __cplusplus < 202002L
+#error "cordee: it needs C++20: compile with -std=c++20, or link cordee::cordee in CMake"
+#include <cordee: stopped, see the error above>
+#elif defined(__clang__) && !defined(__apple_build_version__) && __clang_major__ < 16
+#error "cordee: this clang does not know enough of C++20: it needs clang 16 or later, or g++ 12"
+#include <cordee: stopped, see the error above>
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+#error "cordee: this g++ does not know enough of C++20: it needs g++ 12 or later, or clang 16"
+#include <cordee: stopped, see the error above>
+#endif
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ + 0 != 0)
 #error \
     "cordee: -ffast-math, -Ofast and -ffinite-math-only let the compiler remove the tests for NaN \

@@ -4,6 +4,11 @@
 // The operations of device/warp.hpp as PTX instructions; requires compute capability 8.0.
 #pragma once
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "cordee: its kernels need compute capability 8.0 or later, which is not what nvcc compiles \
+for by default: add -arch=sm_90, or in CMake -D CMAKE_CUDA_ARCHITECTURES=90"
+#endif
+
 #include <cstdint>
 
 #include <cordee/device/warp.hpp>
