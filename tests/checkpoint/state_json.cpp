@@ -31,7 +31,8 @@ TEST_CASE("state_json: a state is read back as it was written") {
   s.fit = {large, 50000, 256, ~std::uint64_t{0}, 1.0 / 3, 9, {0.7, 11, 12, 13}};
   s.fit.noise.averages = {1, 2, 3, 4, 5, 6, 1.0 / 7};
   s.fit.epochs = 2.5;
-  s.fit.data = {{"cat", "dog"}, true, {.mean = {0.1f}, .scale = {1 / 0.3f}}, {}};
+  s.fit.data = detail::train::data_description{
+      {"cat", "dog"}, true, normalization{.mean = {0.1f}, .scale = {1 / 0.3f}}, {}};
   s.schedule = {0.1, std::nan("")};
   s.reducer.counters = {1, large};
   const detail::train::run_state back = to_run_state(nlohmann::json::parse(to_json(s).dump()));

@@ -298,3 +298,15 @@ TEST_CASE("calibrate: a percentile beside a choice of ranges, or without meaning
   net.quantization.percentile = 100;
   CHECK_NOTHROW(calibrate(run, feed, 1, entropy_range{}));
 }
+
+TEST_CASE("calibrate: images that are normalized otherwise than in training are refused") {
+  resnet<8, int8, cpu, small> net;
+  trainer run{net, sgd{}, steady, solo{}};
+  auto feed = feed_of(self_comm{});
+  run.fit_state().data = detail::train::data_description{
+      .has_normalization = true, .normalization = feed.normalization(), .source = "the file x"};
+  CHECK_NOTHROW(calibrate(run, feed, 1));
+  run.fit_state().data.normalization.mean[0] += 0.5f;
+  CHECK(contains(error_message([&] { calibrate(run, feed, 1); }),
+                 "calibrate: the loader: images are normalized by mean"));
+}

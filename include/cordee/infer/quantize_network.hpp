@@ -109,6 +109,7 @@ class int8_copy {
   [[nodiscard]] auto& packed_parameters() { return packed_; }
   [[nodiscard]] auto compute() const { return run_.compute(); }
   [[nodiscard]] const auto& comm() const { return run_.comm(); }
+  [[nodiscard]] auto& fit_state() { return run_.fit_state(); }
   template <class F>
   auto abort_peers_on_throw(const F& f) {
     return run_.abort_peers_on_throw(f);
