@@ -34,10 +34,17 @@ case $("$mpirun" --version 2>&1) in
     set -- ${TERM:+-x TERM} --bind-to none "$@" ;;
   *) set -- ${HOSTS:+-f "$HOSTS"} -n "$ranks" "$@" ;;
 esac
-# The launcher names a rank that was killed in terms of its own; signals for this script are for the launcher.
+# The launcher names a rank that was killed in terms of its own; signals for this script are for the launcher. The first
+# SIGINT (Ctrl-C) or SIGTERM is a request to save and stop: it becomes SIGUSR1, which both launchers pass on, while Open
+# MPI's kills the ranks within seconds after the others. So that Ctrl-C reaches this script alone, the launcher has a
+# process group of its own, which must not read the terminal.
+if [ -t 0 ]; then set -m; exec </dev/null; fi
 "$mpirun" "$@" <&0 &
 launcher=$!
-for signal in HUP INT TERM USR1; do trap "kill -$signal $launcher 2>/dev/null || :" $signal; done
+pass() { kill -"$1" $launcher 2>/dev/null || :; }
+stop() { if [ -n "${asked:-}" ]; then pass "$1"; else asked=1; pass USR1; fi; }
+for signal in HUP USR1; do trap "pass $signal" $signal; done
+for signal in INT TERM; do trap "stop $signal" $signal; done
 while :; do
   status=0
   wait $launcher || status=$?

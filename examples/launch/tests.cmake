@@ -22,7 +22,7 @@ cordee_launch(mpirun_on_hosts HOSTS=all MATCH "mpirun -x TERM --bind-to none --h
 cordee_launch(mpirun_of_mpich "HOSTS=all;MPIRUN_IS=HYDRA build details" MATCH "mpirun -f all -n 4 train --epochs 2")
 cordee_launch(mpirun_killed MPIRUN_STATUS=137 STATUS 137 MATCH "mpirun.sh: a rank was killed by signal 9")
 cordee_launch(mpirun_failed MPIRUN_STATUS=3 STATUS 3 MATCH "-n 4 train --epochs 2\n$")
-cordee_launch(mpirun_stopped MPIRUN_WAITS=1 STATUS 5 MATCH "mpirun has SIGTERM")
+cordee_launch(mpirun_stopped MPIRUN_WAITS=TERM STATUS 5 MATCH "mpirun has SIGUSR1\nmpirun has SIGTERM")
 cordee_launch(sbatch SLURM_CPUS_PER_TASK=8
   MATCH "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=8 train --epochs 2"
   RUN bash ${launch}/slurm.sbatch train --epochs 2)

@@ -10,6 +10,7 @@
 #        CORDEE_SECRET_KEY=...              keeps other users' processes out of the run: the same on all machines;
 #                                           random on one machine, none by default on several
 #        TORCHRUN=...                       the launcher, torchrun by default
+# torchrun passes the first SIGINT (Ctrl-C) or SIGTERM on to the ranks, and kills them after 30 seconds.
 set -eu
 if [ $# -lt 2 ]; then sed -n '5,12s/^# \{0,1\}//p' "$0"; exit 2; fi
 torchrun=${TORCHRUN:-torchrun} ranks=$1

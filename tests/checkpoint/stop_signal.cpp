@@ -25,14 +25,16 @@ int status_of(const F& f) {
 }  // namespace
 
 TEST_CASE("stop_signal: the first signal is a request, the second ends the process at once") {
-  for (const int number : {SIGTERM, SIGUSR1}) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
     const int once = status_of([&] {
+      ::signal(number, SIG_DFL);
       const stop_signal signals, others;
       ::raise(number);
       if (!stop_signal::requested()) ::_exit(1);
     });
     CHECK((WIFEXITED(once) && WEXITSTATUS(once) == 7));
     const int twice = status_of([&] {
+      ::signal(number, SIG_DFL);
       const stop_signal signals;
       ::raise(number);
       ::raise(number);
@@ -45,6 +47,14 @@ TEST_CASE("stop_signal: the first signal is a request, the second ends the proce
     });
     CHECK((WIFSIGNALED(afterwards) && WTERMSIG(afterwards) == number));
   }
+  const int ignored = status_of([] {
+    ::signal(SIGINT, SIG_IGN);  // as of a command in the background of a script
+    const stop_signal signals;
+    ::raise(SIGINT);
+    ::raise(SIGINT);
+    if (stop_signal::requested()) ::_exit(1);
+  });
+  CHECK((WIFEXITED(ignored) && WEXITSTATUS(ignored) == 7));
   const stop_signal signals;  // a request of before is forgotten
   CHECK_FALSE(stop_signal::requested());
 }

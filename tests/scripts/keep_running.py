@@ -129,7 +129,7 @@ class KeepRunning(unittest.TestCase):
         self.assertGreaterEqual(self.starts(), 2)
 
     def test_signals_are_passed_on_and_the_programs_status_is_returned(self):
-        for number in (signal.SIGTERM, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
             (self.root / "ready").unlink(missing_ok=True)
             (self.root / "starts").unlink(missing_ok=True)
             keeper = self.started(f"trap 'exit 7' {number.name[3:]}; touch ready\n"
@@ -147,7 +147,7 @@ class KeepRunning(unittest.TestCase):
         keeper.send_signal(signal.SIGTERM)
         self.assertEqual(keeper.wait(LIMIT), 6)
 
-    def test_mpirun_gets_sigusr1_for_sigterm_and_its_options_from_the_launch_script(self):
+    def test_mpirun_gets_sigusr1_for_sigterm_and_sigint_and_its_options_from_the_launch_script(self):
         mpirun = self.script("mpirun", '#!/bin/bash\n[ "$1" = --version ] && exec echo "Open MPI"\n'
                              f'cd {self.root}; echo "$@" > arguments\n'
                              "trap 'exit 9' USR1; touch ready; for k in $(seq 5000); do sleep 0.01; done")
@@ -156,9 +156,11 @@ class KeepRunning(unittest.TestCase):
         patched = unittest.mock.patch.dict(os.environ, environment)
         patched.start()
         self.addCleanup(patched.stop)
-        keeper = self.started("exit 0", "--launcher", "mpirun")
-        keeper.send_signal(signal.SIGTERM)
-        self.assertEqual(keeper.wait(LIMIT), 9)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            (self.root / "ready").unlink(missing_ok=True)
+            keeper = self.started("exit 0", "--launcher", "mpirun")
+            keeper.send_signal(number)
+            self.assertEqual(keeper.wait(LIMIT), 9)
         self.assertRegex((self.root / "arguments").read_text(), r"-n 4 .*/program$")
 
     def test_launchers_messages_about_ranks_are_read(self):

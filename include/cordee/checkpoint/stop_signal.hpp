@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGTERM and SIGUSR1, by which schedulers announce that a job's time is over: the first one is a
-// request to stop after a step, a second one ends the process at once.
+// SIGTERM and SIGUSR1, by which schedulers announce that a job's time is over, and SIGINT, which
+// Ctrl-C sends: the first one is a request to stop after a step, and says so; a second one ends the
+// process at once.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <mutex>
 
@@ -28,7 +30,12 @@ class stop_signal {
     struct sigaction action {};
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
-    for (std::size_t k = 0; k < numbers.size(); ++k) ::sigaction(numbers[k], &action, &before()[k]);
+    for (std::size_t k = 0; k < numbers.size(); ++k) {
+      ::sigaction(numbers[k], &action, &before()[k]);
+      // A shell ignores Ctrl-C for what it runs in the background.
+      if (numbers[k] == SIGINT && before()[k].sa_handler == SIG_IGN)
+        ::sigaction(numbers[k], &before()[k], nullptr);
+    }
   }
   stop_signal(const stop_signal&) = delete;
   stop_signal& operator=(const stop_signal&) = delete;
@@ -42,11 +49,17 @@ class stop_signal {
   [[nodiscard]] static bool requested() { return received() != 0; }
 
  private:
-  static constexpr std::array numbers{SIGTERM, SIGUSR1};
+  static constexpr std::array numbers{SIGTERM, SIGINT, SIGUSR1};
 
   // Everything here is safe in a signal handler: the atomic is lock-free and is initialized before.
   static void handle(int number) {
     if (received().fetch_add(1) > 0) ::_exit(128 + number);
+    if (number != SIGINT) return;  // a person waits for an answer
+    constexpr char answer[] =
+        "\ncheckpoint: saves after this step and stops; a second Ctrl-C ends the process at once\n";
+    const int reason = errno;
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, answer, sizeof answer - 1);
+    errno = reason;
   }
   static std::atomic<int>& received() {
     static constinit std::atomic<int> count{0};
