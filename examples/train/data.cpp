@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <cordee/images/image_folder.hpp>
 #include <cordee/images/packed_images.hpp>
 #include <cordee/images/tfrecord.hpp>
+#include <cordee/io/file.hpp>
 #if defined(WITH_WEBDATASET)
 #include <cordee/images/webdataset.hpp>
 #endif
@@ -32,7 +34,8 @@ using namespace cordee;
 /// The lines of a file, none if there is no such file.
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
-  std::ifstream file(path);
+  if (!std::filesystem::exists(path)) return lines;
+  std::istringstream file(cordee::detail::io::read_text(path));
   for (std::string line; std::getline(file, line);)
     if (!line.empty()) lines.push_back(line);
   return lines;

@@ -11,7 +11,8 @@
 //     --freeze conv1,bn1,layer1,layer2                               (one line)
 //   examples/launch/mpirun.sh 4 train --data photographs --transport mpi
 //
-// Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a checkpoint.
+// Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal (Ctrl-C,
+// SIGTERM, SIGUSR1), with a checkpoint, from which --resume goes on; a second signal ends at once.
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -79,11 +80,19 @@ void choose_learning_rate(CLI::App& app, settings& s) {
   option->default_str(concat(s.learning_rate));
 }
 
+/// Empty, or why a file is not read: to open a pipe would block.
+std::string regular_file(const std::string& path) {
+  std::error_code failed;
+  if (std::filesystem::is_regular_file(path, failed)) return {};
+  return path + " is no regular file that can be read";
+}
+
 void add_options(CLI::App& app, settings& s) {
   using CLI::IsMember;
   const CLI::Validator positive = number_check(false), non_negative = number_check(true);
   app.option_defaults()->always_capture_default()->take_last();
-  app.set_config("--config", "", "Read options from a file, such as a run's settings.ini");
+  app.set_config("--config", "", "Read options from a file, such as a run's settings.ini")
+      ->check(regular_file);
   app.allow_config_extras(CLI::config_extras_mode::error);
 
   const auto data = [&](auto name, auto& x, auto help) {
@@ -260,8 +269,9 @@ int run(int argc, char** argv) {
   add_options(app, s);
   app.footer(
       "Networks that are compiled in (examples/train/networks.hpp):\n" + describe_networks() +
-      "Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a "
-      "checkpoint");
+      "Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal "
+      "(Ctrl-C, SIGTERM, SIGUSR1), with a checkpoint, from which --resume goes on; a second signal "
+      "ends it at once");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

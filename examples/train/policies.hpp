@@ -191,6 +191,12 @@ struct optional_callback {
     if (callback) callback->end(s);
   }
   template <class Run>
+  void check_on_all_ranks(Run& run, double epoch)
+    requires requires(C c) { c.check_on_all_ranks(run, epoch); }
+  {
+    if (callback) callback->check_on_all_ranks(run, epoch);
+  }
+  template <class Run>
   void begin_on_all_ranks(Run& run, double epoch)
     requires requires(C c) { c.begin_on_all_ranks(run, epoch); }
   {

@@ -133,6 +133,13 @@ struct update_timer {
   }
 };
 
+/// Writes settings.ini once nothing refuses the run: a refused one keeps that of the run before.
+struct settings_file {
+  const settings* s;
+
+  void begin(const run_plan&) const { write_settings(*s); }
+};
+
 template <class Run, class Feed>
 int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   const auto file = [&](const char* name) { return s.output + "/" + name; };
@@ -141,6 +148,7 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
     return trains && std::find(s.logs.begin(), s.logs.end(), name) != s.logs.end();
   };
   auto timer = callback_if(s.dry_run, [] { return update_timer{}; });
+  auto options = callback_if(keeps, [&] { return settings_file{&s}; });
   auto progress = callback_if(trains, [] { return console{}; });
   auto table = callback_if(logs("csv"), [&] { return csv{file("log.csv")}; });
   auto lines = callback_if(logs("jsonl"), [&] { return json_lines{file("log.jsonl")}; });
@@ -156,12 +164,13 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   auto keeper = callback_if(keeps, [&] { return best{file("best.safetensors")}; });
   auto saver = callback_if(keeps, [&] {
     return checkpoint{.folder = file("checkpoints"),
-                      .every = {.minutes = s.checkpoint_minutes, .epochs = s.checkpoint_epochs}};
+                      .every = {.minutes = s.checkpoint_minutes, .epochs = s.checkpoint_epochs},
+                      .resumed_by = "--resume"};
   });
 
   const run_summary summary = run.fit(
       feed, s.epochs, validation{data.validation, s.validation_batch, s.decode_threads}, timer,
-      progress, table, lines, events, mlperf, timeline, target, stopper, keeper, saver);
+      options, progress, table, lines, events, mlperf, timeline, target, stopper, keeper, saver);
   const bool early = (stopper.callback && stopper.callback->seen.since >= s.patience) ||
                      (target.callback && target.callback->reached);
   const bool stopped = trains && summary.stopped && !early;
@@ -225,7 +234,6 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
     std::printf("%s\nvalidation     %s\n", describe(run, feed, s.epochs).c_str(),
                 data.validation.describe().c_str());
     std::fflush(stdout);
-    if (!s.dry_run && !s.output.empty()) write_settings(s);
   }
   if (s.resume && !s.dry_run && run.resume(s.output + "/checkpoints") && comm.rank() == 0)
     std::printf("resumed: goes on after update %lld\n", static_cast<long long>(run.steps_taken()));

@@ -59,13 +59,17 @@ set(patterns timeout --foreground --preserve-status -s TERM 6 $<TARGET_FILE:trai
   --reference-batch 64 --learning-rate 0.05 --warmup 0.2 --epochs 10000 --ranks 2)
 cordee_example(train.stopped STATUS 3 MATCH "stopped by a signal after step [0-9]+, which is saved"
   RUN ${patterns} --output ${folder} --log csv,jsonl,tensorboard)
+cordee_example(train.started_again STATUS 1 MATCH "checkpoints has a checkpoint of .* continue that run by --resume"
+  RUN ${patterns} --batch 32 --output ${folder} --log csv)
 cordee_example(train.resumed STATUS 3 MATCH "goes on after update [1-9]" MATCH "stopped by a signal"
   RUN ${patterns} --config ${folder}/settings.ini --resume)
 cordee_example(train.evaluated NUMBER "${top_1}" 20 100 MATCH "class 9 +recall +[0-9.]+ %, precision"
   ARGS --config ${folder}/settings.ini --load ${folder}/best.safetensors --evaluate)
 cordee_example_property(train.stopped FIXTURES_REQUIRED train_folder)
 cordee_example_property(train.stopped FIXTURES_SETUP train_stopped)
-cordee_example_property(train.resumed FIXTURES_REQUIRED train_stopped)
+cordee_example_property(train.started_again FIXTURES_REQUIRED train_stopped)
+cordee_example_property(train.started_again FIXTURES_SETUP train_started_again)
+cordee_example_property(train.resumed FIXTURES_REQUIRED "train_stopped;train_started_again")
 cordee_example_property(train.resumed FIXTURES_SETUP train_resumed)
 cordee_example_property(train.evaluated FIXTURES_REQUIRED train_resumed)
 set(photo_run --data ${photographs} --network resnet18 --batch 8 --epochs 1 --warmup 0.5 --validation-batch 6 --seed 1)

@@ -10,6 +10,8 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/train/chrome_trace.hpp>
+#include <cordee/train/csv.hpp>
 
 #include "tests/checkpoint/labelled.hpp"
 #include "tests/support/folder.hpp"
@@ -82,11 +84,52 @@ TEST_CASE("checkpoint: a run that starts again in the folder of a longer one is 
                      {"has a checkpoint of step 11, this run is at step 0", "resume("}));
 }
 
+TEST_CASE("checkpoint: a refused start changes no file of any callback, whatever their order") {
+  const folder files;
+  const std::string runs = files.file("runs");
+  const auto begin = [&](bool first, int ranks) {
+    return error_message([&] {
+      on_ranks(ranks, [&](threads comm) {
+        labelled<fp32> model;
+        trainer run{model, sgd{}, falling, ring{comm}};
+        auto feed = labelled_feed(comm);
+        csv table{files.file("log.csv")};
+        chrome_trace trace{files.file("trace.json")};
+        checkpoint saver{.folder = runs, .resumed_by = "--resume"};
+        if (first)
+          run.fit(feed, 3, saver, table, trace);
+        else
+          run.fit(feed, 3, table, trace, saver);
+        return 0;
+      });
+    });
+  };
+  CHECK(begin(false, 2).empty());
+  const file_bytes table = files.get("log.csv"), trace = files.get("trace.json");
+  CHECK(table.size() > 500);
+  const auto is_refused = [&](std::initializer_list<std::string> parts) {
+    for (const bool first : {false, true}) {
+      CHECK(contains_all(begin(first, 2), parts));
+      CHECK(files.get("log.csv") == table);
+      CHECK(files.get("trace.json") == trace);
+    }
+  };
+  is_refused(
+      {"has a checkpoint of step 11, this run is at step 0: continue that run by --resume,"});
+  {
+    const folder_lock of_a_running_run(runs);
+    is_refused({"checkpoint: process ", " saves into "});
+  }
+  fs::rename(runs + "/step-00000011", runs + "/step-00000011.damaged");
+  for (const std::int64_t step : run_folder(runs).steps()) run_folder(runs).set_damaged_aside(step);
+  is_refused({"has damaged checkpoints alone"});
+}
+
 TEST_CASE("checkpoint: after a signal all ranks save the same step, and fit returns") {
   const folder files;
   struct signal_sender {
     void step(const step_record& r) {
-      if (r.info.step == 4) ::raise(SIGTERM);
+      if (r.info.step == 4) ::raise(SIGINT);
     }
   };
   const auto by_rank = on_ranks(3, [&](threads comm) {

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
 #include <cordee/comm/ring.hpp>
@@ -83,7 +85,7 @@ TEST_CASE("resume: every flipped bit and every truncation of every file is notic
   const std::string at = files.file("runs/latest");
   const auto is_whole = [&] {
     try {
-      for (const int rank : {0, 1}) read_whole(at, rank, 2);
+      for (const int rank : {0, 1}) read_whole(at, 11, rank, 2);
       return true;
     } catch (const std::exception&) {
       return false;
@@ -126,8 +128,15 @@ TEST_CASE("resume: falls back on every rank when one rank's file is damaged; thr
   CHECK(run_folder(runs).steps() == std::vector<std::int64_t>{8, 4});
   CHECK(std::filesystem::exists(runs + "/step-00000011.damaged"));
   flip(runs + "/step-00000008/common.safetensors", 300, 3);
-  std::filesystem::remove(runs + "/step-00000004/checksums");
+  flip(runs + "/step-00000004/checksums", 30, 3);
   CHECK(contains(error_message([&] { resumed_step(runs); }), "resume: all 2 checkpoints in"));
+  // A second start does not take the folder for an empty one, and loses nothing.
+  const auto aside = [&](int step) { return run_folder(runs).final_path(step) + ".damaged"; };
+  CHECK(contains_all(error_message([&] { resumed_step(runs); }),
+                     {"has damaged checkpoints alone", "restore the folder from a copy"}));
+  CHECK(contains_all(error_message([&] { train_into(runs); }),
+                     {"has damaged checkpoints alone", "restore the folder from a copy"}));
+  for (const int step : {4, 8, 11}) CHECK(std::filesystem::exists(aside(step)));
   CHECK(resumed_step(files.file("absent")) == -1);
 }
 
@@ -153,8 +162,57 @@ TEST_CASE("resume: one damaged file of another number of ranks is noticed by all
   const std::string last = runs + "/step-00000011/rank-2.safetensors";
   flip(last, std::filesystem::file_size(last) - 1, 3);  // among the numbers, which rank 0 reads
   CHECK(resumed_step(runs) == 8);
-  std::filesystem::remove(runs + "/step-00000008/rank-0.safetensors");
+  flip(runs + "/step-00000008/rank-0.safetensors", 300, 3);
   CHECK(resumed_step(runs) == 4);
+}
+
+TEST_CASE("resume: a rank that cannot read ends the run by name, and no checkpoint is renamed") {
+  const folder files;
+  const std::string runs = files.file("runs"), newest = runs + "/step-00000011";
+  train_into(runs);
+  // The ranks' folders differ where a mount is late on one host.
+  const auto refused = [&](const std::string& first, const std::string& second) {
+    return error_message([&] {
+      on_ranks(2, [&](threads comm) {
+        labelled<fp32> model;
+        trainer run{model, sgd{}, falling, ring{comm}};
+        run.resume(comm.rank() == 0 ? first : second);
+        return 0;
+      });
+    });
+  };
+  const std::string absent = files.file("absent");
+  CHECK(contains_all(refused(runs, absent), {"resume: rank 1 on ", "cannot read " + absent,
+                                             "No such file", "Nothing is renamed"}));
+  CHECK(contains_all(refused(absent, runs),
+                     {"resume: rank 0 on ", "sees no checkpoint in " + absent}));
+  CHECK(contains_all(refused(files.put("file", {1}), runs), {"rank 0 on ", "cannot list "}));
+  {  // as after `ulimit -n`
+    ::rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const ::rlimit none{0, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const std::string message = refused(runs, runs);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(contains_all(message, {"rank 0 on ", "cannot list " + runs, "Too many open files"}));
+  }
+  const std::string own = newest + "/rank-1.safetensors";
+  std::filesystem::rename(own, own + ".away");
+  CHECK(contains_all(refused(runs, runs), {"rank 1 on ", own, "move it elsewhere"}));
+  REQUIRE(::mkfifo(own.c_str(), 0600) == 0);  // nobody writes: to open it would block
+  CHECK(contains_all(refused(runs, runs), {"rank 1 on ", own, "a pipe or a device"}));
+  CHECK(run_folder(runs).steps() == std::vector<std::int64_t>{11, 8, 4});
+  std::filesystem::rename(own + ".away", own);
+  CHECK(refused(runs, runs).empty());
+}
+
+TEST_CASE("resume: a checkpoint under another step's name is damaged") {
+  const folder files;
+  const std::string runs = files.file("runs");
+  train_into(runs);
+  std::filesystem::rename(runs + "/step-00000011", runs + "/step-00000012");
+  CHECK(resumed_step(runs) == 8);
+  CHECK(std::filesystem::exists(runs + "/step-00000012.damaged"));
 }
 
 TEST_CASE("resume: steps in a row that were skipped before the checkpoint still count") {

@@ -106,9 +106,23 @@ TEST_CASE("run_folder: what killed processes left is removed, everything else st
   CHECK_FALSE(fs::exists(files.file("runs/step-00000001.removed")));
   for (const char* name : {"step-1", "step-x", "notes", "latest"})
     CHECK_MESSAGE(fs::exists(files.file(concat("runs/", name))), name);
-  all.set_damaged_aside(3);
-  CHECK(all.steps().empty());
-  CHECK(files.get("runs/step-00000003.damaged/file") == file_bytes{3});
+}
+
+TEST_CASE("run_folder: damaged checkpoints of one step are numbered, and none is removed") {
+  const folder files;
+  const run_folder all(files.file("runs"));
+  all.create();
+  CHECK(all.damaged() == 0);
+  for (const char* name : {".damaged", ".damaged.2", ".damaged.3"}) {
+    make(all, files, 3, 2);
+    files.put("runs/step-00000003/order", {static_cast<std::uint8_t>(all.damaged())});
+    CHECK(all.set_damaged_aside(3) == all.final_path(3) + name);
+    CHECK(all.steps().empty());
+  }
+  all.remove_strays();
+  CHECK(all.damaged() == 3);
+  CHECK(files.get("runs/step-00000003.damaged/order") == file_bytes{0});
+  CHECK(files.get("runs/step-00000003.damaged.2/order") == file_bytes{1});
 }
 
 TEST_CASE("run_folder: a folder that cannot be made is an error with its name") {

@@ -88,7 +88,7 @@ std::int64_t resumed_step(const std::string& runs) {
 void check_names(const std::string& runs) {
   const run_folder all(runs);
   for (const std::int64_t step : all.steps())
-    for (const int rank : {0, 1}) CHECK_NOTHROW(read_whole(all.final_path(step), rank, 2));
+    for (const int rank : {0, 1}) CHECK_NOTHROW(read_whole(all.final_path(step), step, rank, 2));
   for (const auto& entry : fs::directory_iterator(runs)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("step-") && !name.ends_with(".partial"))
@@ -179,7 +179,7 @@ TEST_CASE("fault: a disk that is full ends the run; what was saved is whole") {
       return 2;
     if (steps.empty() || steps.front() >= 11) return 3;
     for (const std::int64_t step : steps)
-      for (const int rank : {0, 1}) (void)read_whole(all.final_path(step), rank, 2);
+      for (const int rank : {0, 1}) (void)read_whole(all.final_path(step), step, rank, 2);
     if (resumed_step(runs) != steps.front()) return 4;
     fs::remove(disk + "/other");
     if (!error_of_run(runs, no_fault).empty() || all.steps().front() != 11) return 5;

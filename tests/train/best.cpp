@@ -51,7 +51,7 @@ TEST_CASE("best: the file has the weights of the best epoch, on any number of ra
       trainer run{model, sgd{}, steady, ring{comm}};
       toy_loader feed{.rank_count = ranks};
       best keeps{path, by_loss};
-      keeps.begin_on_all_ranks(run, 0.0);
+      keeps.check_on_all_ranks(run, 0.0);
       std::vector<double> kept;
       for (const double loss : {3.0, 2.0, 2.5, std::numeric_limits<double>::quiet_NaN(), 2.0}) {
         run.fit(feed, feed.epoch(feed.step()) + 1);
@@ -74,7 +74,7 @@ TEST_CASE("best: a resumed run replaces the file by a better one only, a new run
     quadratic<fp64> model;
     trainer run{model, sgd{}, steady, ring{comm}};
     best first{path, by_loss};
-    first.begin_on_all_ranks(run, 0.0);
+    first.check_on_all_ranks(run, 0.0);
     first.epoch_on_all_ranks(run, validated(0.1, 7.5));
     if (comm.rank() == 0) {
       const auto file = detail::io::tensor_file::open(path);
@@ -82,7 +82,7 @@ TEST_CASE("best: a resumed run replaces the file by a better one only, a new run
         if (name == "validation_loss") CHECK(value == "0.1");
     }
     best resumed{path, by_loss};
-    resumed.begin_on_all_ranks(run, 8.0);
+    resumed.check_on_all_ranks(run, 8.0);
     CHECK(resumed.kept.value == 0.1);  // to the bit
     CHECK(resumed.kept.epoch == 8);
     resumed.epoch_on_all_ranks(run, validated(0.2, 8.5));
@@ -90,10 +90,10 @@ TEST_CASE("best: a resumed run replaces the file by a better one only, a new run
     resumed.epoch_on_all_ranks(run, validated(0.05, 9.5));
     CHECK(resumed.kept.epoch == 10);
     best other{path};  // by accuracy, of which the file says nothing
-    other.begin_on_all_ranks(run, 10.0);
+    other.check_on_all_ranks(run, 10.0);
     CHECK_FALSE(other.kept.value);
     best anew{path, by_loss};
-    anew.begin_on_all_ranks(run, 0.0);
+    anew.check_on_all_ranks(run, 0.0);
     anew.epoch_on_all_ranks(run, validated(5));
     CHECK(anew.kept.value == 5);
     return 0;

@@ -14,9 +14,10 @@
 //   run.resume("runs/a");
 //   run.fit(feed, 90, checkpoint{.folder = "runs/a", .every = {.steps = 500}, .keep = 3});
 //
-// On SIGTERM or SIGUSR1 to any rank all ranks save and fit returns; a second signal ends the
-// process. mpirun passes SIGUSR1 on to its ranks; after SIGTERM Open MPI's kills them within a few
-// seconds.
+// On SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 to any rank all ranks save and fit returns; a second
+// signal ends the process. MPICH's mpirun passes all three on to its ranks, torchrun the first two,
+// after which it waits for 30 seconds. Open MPI's passes SIGUSR1 on, and kills the ranks within a
+// few seconds after the others, for which examples/launch/mpirun.sh sends it SIGUSR1.
 //
 // The step is held up while the planes are copied to the host's memory; a thread of each rank
 // writes them. With `.async = false` nothing is copied but an asynchronous server's weights: the
@@ -56,6 +57,9 @@ struct checkpoint {
   checkpoint_interval every{.epochs = 1};
   int keep = 3;       // the newest ones
   bool async = true;  // written beside training, from a copy of the planes
+  /// What the program's user gives to continue a run, such as an option of the command line:
+  /// messages name it. By default the call, resume("FOLDER").
+  std::string resumed_by{};
 
   std::unique_ptr<detail::checkpoints::folder_lock> lock{};  // of rank 0, while fit runs
   std::unique_ptr<detail::checkpoints::stop_signal> signals{};
@@ -64,8 +68,9 @@ struct checkpoint {
   std::int64_t saved = -1;  // the step saved last
   std::chrono::steady_clock::time_point saved_at{};
 
+  /// Refuses before other callbacks open their files. Takes the folder's lock first.
   template <class Run>
-  void begin_on_all_ranks(Run& run, double start) {
+  void check_on_all_ranks(Run& run, double) {
     using S = std::remove_cvref_t<decltype(run.schedule())>;
     static_assert(!detail::schedule::AdaptiveSchedule<S> || detail::schedule::HasScheduleState<S>,
                   "checkpoint: an adaptive schedule needs `std::span<double> state()`, the numbers "
@@ -78,26 +83,33 @@ struct checkpoint {
             "checkpoint: one of .every.steps, .minutes and .epochs must be above 0");
     const detail::checkpoints::run_folder all(folder);
     std::vector<std::int64_t> present;
+    bool only_damaged = false;
+    lock.reset();  // of a fit that threw
     if (run.comm().rank() == 0) {
       all.create();
       lock = std::make_unique<detail::checkpoints::folder_lock>(folder);
-      all.remove_strays();
       present = all.steps();
+      only_damaged = present.empty() && run.steps_taken() == 0 && all.damaged() > 0;
     }
     const double newest = detail::checkpoints::largest(
         run.comm(), present.empty() ? -1.0 : static_cast<double>(present.front()));
+    if (detail::checkpoints::largest(run.comm(), only_damaged ? 1 : 0) > 0)
+      throw error(detail::checkpoints::only_damaged_left("checkpoint", folder));
     saved = static_cast<std::int64_t>(newest);
     if (saved > run.steps_taken())
       throw error(concat("checkpoint: ", folder, " has a checkpoint of step ", saved,
-                         ", this run is at step ", run.steps_taken(),
-                         ": continue that run by resume(\"", folder,
-                         "\"), or name another folder"));
+                         ", this run is at step ", run.steps_taken(), ": continue that run by ",
+                         way_to_resume(), ", or name another folder"));
+  }
+  template <class Run>
+  void begin_on_all_ranks(Run& run, double start) {
+    if (run.comm().rank() == 0) detail::checkpoints::run_folder(folder).remove_strays();
     signals = std::make_unique<detail::checkpoints::stop_signal>();
     epoch = start;
     saved_at = std::chrono::steady_clock::now();
   }
 
-  /// True, on all ranks, once any has received SIGTERM or SIGUSR1.
+  /// True, on all ranks, once any has received SIGTERM, SIGINT or SIGUSR1.
   template <class Run>
   bool step_on_all_ranks(Run& run, double now) {
     const std::chrono::duration<double, std::ratio<60>> since =
@@ -113,8 +125,8 @@ struct checkpoint {
     if (stops && run.comm().rank() == 0)
       std::fprintf(stderr,
                    "checkpoint: stopped by a signal after step %lld, which is saved: "
-                   "resume(\"%s\") goes on\n",
-                   static_cast<long long>(run.steps_taken()), folder.c_str());
+                   "%s goes on\n",
+                   static_cast<long long>(run.steps_taken()), way_to_resume().c_str());
     epoch = now;
     return stops;
   }
@@ -129,6 +141,9 @@ struct checkpoint {
   }
 
  private:
+  [[nodiscard]] std::string way_to_resume() const {
+    return resumed_by.empty() ? concat("resume(\"", folder, "\")") : resumed_by;
+  }
   template <class Run>
   void save(Run& run) {
     writer.save(run, detail::checkpoints::run_folder(folder), keep, async);

@@ -51,6 +51,7 @@ class checkpoint_writer {
     folder_ = folder;
     keep_ = keep;
     not_finalized_ = true;
+    has_common_ = !Run::weights_differ;
     const auto saved = std::make_shared<const snapshot<Run>>(run, async);
     job_.start([this, saved, path = folder.partial_path(step_), rank = run.comm().rank()] {
       saved->write(path);
@@ -103,7 +104,7 @@ class checkpoint_writer {
       table[rank_file(static_cast<int>(r))] = static_cast<std::uint64_t>(sums[2 * r]) << 32 |
                                               static_cast<std::uint64_t>(sums[2 * r + 1]);
     for (const std::string& name : {std::string(common_file), std::string("checkpoint.json")})
-      if (io::is_readable(path + "/" + name)) table[name] = checksum_of(path + "/" + name);
+      if (has_common_ || name != common_file) table[name] = checksum_of(path + "/" + name);
     write_text(path + "/checksums", checksum_text(table));
     folder_.finalize(step_, keep_);
   }
@@ -111,6 +112,7 @@ class checkpoint_writer {
   run_folder folder_{""};
   std::int64_t step_ = -1;
   int keep_ = 0;
+  bool has_common_ = true;      // the file of what all ranks hold alike
   bool not_finalized_ = false;  // files are being written, or are written
   std::uint64_t own_sum_ = 0;
   background_job job_;  // last: its thread uses the others

@@ -10,7 +10,6 @@
 // number of ranks it goes on from the mean of what differed between them (rank_mean.hpp).
 #pragma once
 
-#include <array>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include <cordee/checkpoint/checksum.hpp>
 #include <cordee/checkpoint/compatibility.hpp>
 #include <cordee/checkpoint/rank_mean.hpp>
+#include <cordee/checkpoint/read_outcome.hpp>
 #include <cordee/checkpoint/run_folder.hpp>
 #include <cordee/checkpoint/snapshot.hpp>
 #include <cordee/comm/collectives.hpp>
@@ -38,15 +38,14 @@ struct whole_checkpoint {
   [[nodiscard]] int ranks() const { return run.at("ranks").get<int>(); }
 };
 
-inline std::string read_text(const std::string& path) {
-  const std::vector<std::uint8_t> bytes = io::read_file(path);
-  return {bytes.begin(), bytes.end()};
-}
+using io::read_text;
 
-/// Reads and checks what this rank needs of a checkpoint. Throws a std::exception if any of it is
-/// damaged. If another number of ranks saved, rank 0 checks their files, of which the others read
-/// the states alone.
-inline whole_checkpoint read_whole(const std::string& folder, int rank, int ranks) {
+/// Reads and checks what this rank needs of the checkpoint of this step. Throws io::read_error if
+/// any of it cannot be read, another error or a nlohmann::json::exception if it is damaged. If
+/// another number of ranks saved, rank 0 checks their files, of which the others read the states
+/// alone.
+inline whole_checkpoint read_whole(const std::string& folder, std::int64_t step, int rank,
+                                   int ranks) {
   const std::string list = folder + "/checksums";
   const checksum_table checksums = parse_checksums(read_text(list), list);
   whole_checkpoint c;
@@ -54,6 +53,8 @@ inline whole_checkpoint read_whole(const std::string& folder, int rank, int rank
   c.run = nlohmann::json::parse(read_text(folder + "/checkpoint.json"));
   expect_description(c.run);
   if (c.run.at("format").get<int>() > format) return c;
+  if (const auto saved = c.run.at("step").get<std::int64_t>(); saved != step)
+    throw error(concat("it is the checkpoint of step ", saved, " under the name of step ", step));
   if (!c.run.at("weights_differ").get<bool>()) {
     expect_checksum(folder, std::string(common_file), checksums);
     c.common = io::tensor_file::open(folder + "/" + std::string(common_file));
@@ -70,38 +71,41 @@ inline whole_checkpoint read_whole(const std::string& folder, int rank, int rank
   return c;
 }
 
-/// The largest of the ranks' numbers. Collective.
-template <class Communicator>
-double largest(const Communicator& comm, double x) {
-  std::array<double, 1> values{x};
-  allreduce_host(comm, values, reduce_op::max);
-  return values[0];
-}
-
 /// The newest checkpoint that is whole on every rank; nothing if the folder has none. Those that
-/// are damaged are named on standard error. Throws error if all are. Collective.
+/// are damaged are named on standard error, and renamed. Throws error if only damaged ones are
+/// left, and if a rank cannot read. Collective.
 template <class Run>
 std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder) {
   const auto& comm = run.comm();
-  std::vector<std::int64_t> steps;  // as listed on rank 0
-  if (comm.rank() == 0) steps = folder.steps();
-  const auto count = static_cast<std::size_t>(largest(comm, static_cast<double>(steps.size())));
+  std::vector<std::int64_t> steps;  // rank 0's count
+  std::size_t damaged = 0;
+  expect_read(comm, folder.path(), outcome_of([&] {
+                steps = folder.steps();
+                damaged = folder.damaged();
+              }));
+  const auto of_first = [&](double x) { return largest(comm, comm.rank() == 0 ? x : -1); };
+  const auto count = static_cast<std::size_t>(of_first(static_cast<double>(steps.size())));
+  const bool others_see = largest(comm, static_cast<double>(steps.size())) > 0;
+  throw_on_all_ranks(comm, count == 0 && others_see && comm.rank() == 0
+                               ? concat(describe_rank(0), " sees no checkpoint in ", folder.path(),
+                                        ", but another rank does: start all ranks where they see "
+                                        "one folder under that name")
+                               : std::string());
+  if (count == 0 && of_first(static_cast<double>(damaged)) > 0)
+    throw error(only_damaged_left("resume", folder.path()));
   for (std::size_t k = 0; k < count; ++k) {
-    const auto step = static_cast<std::int64_t>(
-        largest(comm, comm.rank() == 0 ? static_cast<double>(steps[k]) : -1.0));
+    const auto step =
+        static_cast<std::int64_t>(of_first(comm.rank() == 0 ? static_cast<double>(steps[k]) : 0));
     const std::string path = folder.final_path(step);
     whole_checkpoint c;
-    std::string damage;
-    try {
-      c = read_whole(path, comm.rank(), comm.size());
-    } catch (const std::exception& e) {
-      damage = e.what();
-    }
-    if (!damage.empty())
-      std::fprintf(stderr, "resume: %s is damaged and is renamed to %s.damaged: %s\n", path.c_str(),
-                   path.c_str(), damage.c_str());
-    if (largest(comm, damage.empty() ? 0 : 1) == 0) return c;
-    if (comm.rank() == 0) folder.set_damaged_aside(step);
+    const read_outcome own =
+        outcome_of([&] { c = read_whole(path, step, comm.rank(), comm.size()); });
+    expect_read(comm, path, own);
+    if (!own.damage.empty())
+      std::fprintf(stderr, "resume: %s is damaged: %s\n", path.c_str(), own.damage.c_str());
+    if (largest(comm, own.damage.empty() ? 0 : 1) == 0) return c;
+    if (comm.rank() == 0)
+      std::fprintf(stderr, "resume: it is renamed to %s\n", folder.set_damaged_aside(step).c_str());
   }
   if (count > 0)
     throw error(concat("resume: all ", count, " checkpoints in ", folder.path(),
@@ -114,12 +118,14 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
 /// Effects: planes and state of every rank are those of the newest whole checkpoint; the next fit
 /// goes on at its update. Returns false, and changes nothing, if the folder has no checkpoint.
 /// Prints on rank 0 what differs but may: options, schedule, reducer, number of ranks. Throws error
-/// for one of another network, type of optimizer or precision, and for another number of ranks
-/// where there is no mean (rank_mean.hpp). Collective.
+/// for one of another network, type of optimizer or precision, for another number of ranks where
+/// there is no mean (rank_mean.hpp), where a rank cannot read, and where only damaged checkpoints
+/// are left. Collective.
 template <class Run>
 bool resume_run(Run& run, const std::string& folder) {
   namespace checkpoints = detail::checkpoints;
-  const auto found = checkpoints::newest_whole(run, checkpoints::run_folder(folder));
+  const auto found =
+      checkpoints::newest_whole(run, checkpoints::run_folder(checkpoints::absolute(folder)));
   const bool reports = run.comm().rank() == 0;
   if (!found) {
     if (reports)
@@ -128,11 +134,15 @@ bool resume_run(Run& run, const std::string& folder) {
     return false;
   }
   const std::string changed = checkpoints::expect_compatible(found->run, found->state, run, folder);
-  if (found->common) checkpoints::read_planes(run, *found->common, true);
-  if (found->ranks() == run.comm().size())
-    checkpoints::read_planes(run, found->own.front(), false);
-  else
-    checkpoints::read_mean_planes(run, found->own);
+  try {
+    if (found->common) checkpoints::read_planes(run, *found->common, true);
+    if (found->ranks() == run.comm().size())
+      checkpoints::read_planes(run, found->own.front(), false);
+    else
+      checkpoints::read_mean_planes(run, found->own);
+  } catch (const detail::io::read_error& e) {
+    throw error(concat("resume: ", checkpoints::describe_rank(run.comm().rank()), ": ", e.what()));
+  }
   run.restore(found->state);
   if (reports) std::fputs(changed.c_str(), stderr);
   return true;

@@ -18,10 +18,12 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
 #include <cordee/io/atomic_file.hpp>
+#include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 
@@ -44,13 +46,12 @@ class run_folder {
     return final_path(step) + ".partial";
   }
 
-  /// The steps of the checkpoints under final names, newest first. Empty if there is no folder.
+  /// The steps of the checkpoints under final names, newest first. Empty if there is no folder;
+  /// throws io::read_error if it cannot be listed.
   [[nodiscard]] std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> found;
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(path_, none)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with(prefix) || name.size() > prefix.size() + 18) continue;
+    for (const std::string& name : names()) {
+      if (name.size() > prefix.size() + 18) continue;
       const std::string digits = name.substr(prefix.size());
       if (digits.empty() || !std::all_of(digits.begin(), digits.end(), is_digit)) continue;
       if (const std::int64_t step = std::stoll(digits); name == name_of(step))
@@ -58,6 +59,13 @@ class run_folder {
     }
     std::sort(found.rbegin(), found.rend());
     return found;
+  }
+  /// How many checkpoints are set aside as damaged. Throws io::read_error.
+  [[nodiscard]] std::size_t damaged() const {
+    const std::vector<std::string> all = names();
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const auto& name) {
+      return name.find(damage_ending) != std::string::npos;
+    }));
   }
 
   /// Effects: the folder exists, and its name is durable. Throws error.
@@ -113,16 +121,35 @@ class run_folder {
       if (old <= step && ++newest > keep) retire(final_path(old));
   }
 
-  /// Effects: a damaged checkpoint loses its final name, if the folder can be written.
-  void set_damaged_aside(std::int64_t step) const {
-    std::error_code ignored;
-    std::filesystem::remove_all(final_path(step) + ".damaged", ignored);
-    std::filesystem::rename(final_path(step), final_path(step) + ".damaged", ignored);
+  /// Effects: a damaged checkpoint loses its final name, if the folder can be written. None that
+  /// was set aside before is lost. Returns the name that it has now.
+  std::string set_damaged_aside(std::int64_t step) const {
+    std::error_code failed;
+    std::string aside = final_path(step) + std::string(damage_ending);
+    for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(aside, failed));
+         ++number)
+      aside = concat(final_path(step), damage_ending, ".", number);
+    std::filesystem::rename(final_path(step), aside, failed);
+    return failed ? final_path(step) : aside;
   }
 
  private:
-  static constexpr std::string_view prefix = "step-";
+  static constexpr std::string_view prefix = "step-", damage_ending = ".damaged";
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  // Of all that begin with the prefix.
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    std::error_code failed;
+    for (std::filesystem::directory_iterator entry(path_, failed), end; !failed && entry != end;
+         entry.increment(failed))
+      if (std::string name = entry->path().filename().string(); name.starts_with(prefix))
+        found.push_back(std::move(name));
+    if (failed && failed != std::errc::no_such_file_or_directory)
+      throw io::read_error(concat("cannot list ", path_, ": ", failed.message(),
+                                  "; check the path and the permissions"));
+    return found;
+  }
 
   static void flush(const std::string& folder) {
     if (const int failed = io::flush_folder(folder); failed != 0)

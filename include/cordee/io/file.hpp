@@ -71,7 +71,8 @@ inline std::uint64_t memory_bytes() {
   return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
 }
 
-/// bytes.resize(size) for bytes of the file `path`. Throws read_error if they do not fit the memory.
+/// bytes.resize(size) for bytes of the file `path`. Throws read_error if they do not fit the
+/// memory.
 inline void resize_for(std::vector<std::uint8_t>& bytes, std::uint64_t size,
                        const std::string& path) {
   const auto refuse = [&](std::uint64_t memory) {
@@ -88,7 +89,8 @@ inline void resize_for(std::vector<std::uint8_t>& bytes, std::uint64_t size,
   }
 }
 
-/// A regular file opened for reading. Throws read_error where it cannot be read. Bytes that are appended later are not seen.
+/// A regular file opened for reading. Throws read_error where it cannot be read. Bytes that are
+/// appended later are not seen.
 class input_file {
  public:
   /// Throws unless `path` is a regular file that may be read. Does not block.
@@ -134,7 +136,8 @@ class input_file {
   std::uint64_t size_ = 0;
 };
 
-/// All bytes of a regular file. Throws read_error, also for a file larger than the machine's memory.
+/// All bytes of a regular file. Throws read_error, also for a file larger than the machine's
+/// memory.
 inline std::vector<std::uint8_t> read_file(const std::string& path) {
   const input_file file(path);
   std::vector<std::uint8_t> bytes;

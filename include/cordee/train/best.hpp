@@ -32,7 +32,7 @@ struct best {
   detail::train::best_epoch kept{};
 
   template <class Run>
-  void begin_on_all_ranks(Run& run, double epoch) {
+  void check_on_all_ranks(Run& run, double epoch) {
     std::array<double, 3> known{};  // whether there is a value, the value, its epoch
     if (run.comm().rank() == 0) {
       expect_writable(path);

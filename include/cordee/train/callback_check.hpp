@@ -18,8 +18,9 @@ concept is_function = std::is_member_function_pointer_v<Member>;
 
 /// Misspellings of members that are templates of the trainer.
 struct callback_names {
-  int begin_on_all_rank, step_on_all_rank, begin_validation_on_all_rank, epoch_on_all_rank,
-      end_on_all_rank, begin_all_ranks, step_all_ranks, epoch_all_ranks, end_all_ranks;
+  int check_on_all_rank, begin_on_all_rank, step_on_all_rank, begin_validation_on_all_rank,
+      epoch_on_all_rank, end_on_all_rank, check_all_ranks, begin_all_ranks, step_all_ranks,
+      epoch_all_ranks, end_all_ranks;
 };
 
 /// A member function with another's arguments, under a name that fit does not call, where that
@@ -55,6 +56,12 @@ concept MisspellsCallback =
 template <class C, class Run>
 consteval bool has_callback_members_on_all_ranks() {
   using names = core::member_names<C, callback_names>;
+  static_assert(
+      requires(C& c, Run& r) { c.check_on_all_ranks(r, 0.0); } ||
+          !(
+              requires { &C::check_on_all_ranks; } ||
+              requires(C& c, Run& r) { c.check_on_all_ranks(r); }),
+      "the member 'check_on_all_ranks' of a callback of fit takes the trainer and the epoch");
   static_assert(
       requires(C& c, Run& r) { c.begin_on_all_ranks(r, 0.0); } ||
           !(
@@ -96,11 +103,13 @@ consteval bool has_callback_members_on_all_ranks() {
   static_assert(
       !MisspellsCallback<C> &&
           requires {
+            &names::check_on_all_rank;
             &names::begin_on_all_rank;
             &names::step_on_all_rank;
             &names::begin_validation_on_all_rank;
             &names::epoch_on_all_rank;
             &names::end_on_all_rank;
+            &names::check_all_ranks;
             &names::begin_all_ranks;
             &names::step_all_ranks;
             &names::epoch_all_ranks;
@@ -140,6 +149,7 @@ consteval bool has_callback_members() {
   static_assert(ends || !has_end,
                 "the member 'end' of a callback of fit is 'void end(const run_summary&)'");
 
+  constexpr bool checks_on_all = requires(C& c, Run& r) { c.check_on_all_ranks(r, 0.0); };
   constexpr bool begins_on_all = requires(C& c, Run& r) { c.begin_on_all_ranks(r, 0.0); };
   constexpr bool steps_on_all = requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); };
   constexpr bool epochs_on_all =
@@ -149,8 +159,8 @@ consteval bool has_callback_members() {
       requires(C& c, Run& r) { c.begin_validation_on_all_ranks(r); };
   static_assert(
       begins || steps || begins_validation || ends_epochs || ends || has_begin || has_step ||
-          has_begin_validation || has_epoch || has_end || begins_on_all || steps_on_all ||
-          epochs_on_all || ends_on_all || begins_validation_on_all,
+          has_begin_validation || has_epoch || has_end || checks_on_all || begins_on_all ||
+          steps_on_all || epochs_on_all || ends_on_all || begins_validation_on_all,
       "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
       "step, begin_validation, epoch, end and those on all ranks (train/record.hpp); a data set is "
       "wrapped: validation{dataset}");

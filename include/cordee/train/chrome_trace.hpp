@@ -173,11 +173,16 @@ struct chrome_trace {
   }
 
   template <class Run>
-  void begin_on_all_ranks(Run& run, double) {
+  void check_on_all_ranks(Run& run, double) {
     expects(steps > 0 && skip >= 0, "chrome_trace: .steps is at least 1, .skip at least 0");
+    if (run.comm().rank() != 0) return;
+    log.emplace("chrome_trace", path_at(run.fit_state().update));
+    log->check(false, [](const std::string&) { return false; });
+  }
+  template <class Run>
+  void begin_on_all_ranks(Run& run, double) {
     if (run.comm().rank() == 0) {
       const auto none = [](const std::string&) { return false; };
-      log.emplace("chrome_trace", path_at(run.fit_state().update));
       log->open(false, none, none);
       log->put("[\n");  // of a killed run: a list may lack its end
       log->flush();

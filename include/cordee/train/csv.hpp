@@ -25,13 +25,15 @@ class csv {
  public:
   explicit csv(std::string path) : log_("csv", std::move(path)) {}
 
+  template <class Run>
+  void check_on_all_ranks(Run& run, double epoch) {
+    if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
+  }
   void begin(const run_plan& p) {
-    const bool appends = log_.open(
-        p.first_step > 0, [](const std::string& line) { return line == concat(columns, "\n"); },
-        [&](const std::string& line) {
-          const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));
-          return step && *step >= p.first_step;
-        });
+    const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
+      const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));
+      return step && *step >= p.first_step;
+    });
     if (!appends) log_.put(concat(columns, "\n").c_str());
     log_.flush();  // a full disk is an error before the first step
   }
@@ -49,6 +51,8 @@ class csv {
   }
 
  private:
+  static bool is_first(const std::string& line) { return line == concat(columns, "\n"); }
+
   static constexpr std::string_view columns =
       "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
       "input_wait_seconds,exposed_exchange_seconds,clip_factor,loss_scale,trust_ratio_min,"

@@ -138,6 +138,8 @@ template <class Run, class F, class... Callbacks>
   (expect_validation_fits(run, callbacks), ...);
   const std::int64_t first = feed.step();
   std::int64_t total = feed.steps(epochs);
+  // What refuses the run does so before any callback opens a file.
+  (call_check_on_all_ranks(callbacks, run, feed.epoch(first)), ...);
   if constexpr (sizeof...(callbacks) > 0)
     if (reports) {
       run_plan plan = make_plan(run, feed, epochs);

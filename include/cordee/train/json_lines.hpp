@@ -30,18 +30,18 @@ class basic_json_lines {
  public:
   explicit basic_json_lines(std::string path) : log_("json_lines", std::move(path)) {}
 
+  template <class Run>
+  void check_on_all_ranks(Run& run, double epoch) {
+    if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
+  }
   void begin(const run_plan& p) {
     first_step_ = p.first_step;
     last_seconds_ = 0;
     const auto step_of = [](const std::string& line) {
       return integer_behind(line, "\"step\":").value_or(-1);
     };
-    log_.open(
-        p.first_step > 0,
-        [](const std::string& line) {
-          return line.rfind("{\"event\":\"begin\",\"step\":", 0) == 0;
-        },
-        [&](const std::string& line) { return step_of(line) >= p.first_step; });
+    log_.open(p.first_step > 0, is_first,
+              [&](const std::string& line) { return step_of(line) >= p.first_step; });
     start("begin", p.first_step);
     add("steps", p.steps);
     add("epochs", p.epochs);
@@ -90,6 +90,10 @@ class basic_json_lines {
   }
 
  private:
+  static bool is_first(const std::string& line) {
+    return line.rfind("{\"event\":\"begin\",\"step\":", 0) == 0;
+  }
+
   void start(const char* event, std::int64_t step) {
     line_ = concat("{\"event\":\"", event, "\",\"step\":", step);
   }

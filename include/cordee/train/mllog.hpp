@@ -54,15 +54,19 @@ class basic_mllog {
   explicit basic_mllog(std::string path, mllog_options options = {})
       : log_("mllog", std::move(path)), options_(std::move(options)), constructed_(now()) {}
 
+  template <class Run>
+  void check_on_all_ranks(Run& run, double epoch) {
+    if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
+  }
   void begin(const run_plan& p) {
     plan_ = p;
     step_ = p.first_step;
     const auto step_of = [](const std::string& line) {
       return integer_behind(line, "\"step\": ").value_or(-1);
     };
-    const bool appends = log_.open(
-        p.first_step > 0, [](const std::string& line) { return line.rfind(":::MLLOG {", 0) == 0; },
-        [&](const std::string& line) { return step_of(line) >= p.first_step; });
+    const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
+      return step_of(line) >= p.first_step;
+    });
     begins_run_ = !appends || opened_;
     opened_ = true;
     reached_ = false;
@@ -113,6 +117,8 @@ class basic_mllog {
   }
 
  private:
+  static bool is_first(const std::string& line) { return line.rfind(":::MLLOG {", 0) == 0; }
+
   static std::int64_t now() {
     std::timespec t{};
     ::clock_gettime(CLOCK_REALTIME, &t);

@@ -13,6 +13,8 @@
 //
 // which are called on rank 0 only, with values reduced over all ranks; and of
 //
+//   check_on_all_ranks(run, epoch)                 before `begin` of any callback: throws error
+//                                                  where the run cannot begin, and changes no file
 //   begin_on_all_ranks(run, epoch)                 before the first step; `epoch`: of data seen
 //   step_on_all_ranks(run, epoch)                  after each update
 //   begin_validation_on_all_ranks(run)
@@ -143,6 +145,11 @@ void call_end(C& callback, const run_summary& r) {
   if constexpr (requires { callback.end(r); }) callback.end(r);
 }
 
+template <class C, class Run>
+void call_check_on_all_ranks(C& callback, Run& run, double epoch) {
+  if constexpr (requires { callback.check_on_all_ranks(run, epoch); })
+    callback.check_on_all_ranks(run, epoch);
+}
 template <class C, class Run>
 void call_begin_on_all_ranks(C& callback, Run& run, double epoch) {
   if constexpr (requires { callback.begin_on_all_ranks(run, epoch); })

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
@@ -35,6 +36,22 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 class step_log {
  public:
   step_log(const char* owner, std::string path) : owner_(owner), path_(std::move(path)) {}
+
+  /// Throws error where open() would, and changes nothing.
+  template <class IsFirst>
+  void check(bool resumed, const IsFirst& is_first) const {
+    if (file_) return;
+    const std::size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    struct ::stat status {};
+    const bool exists = ::stat(path_.c_str(), &status) == 0;
+    if (exists && S_ISDIR(status.st_mode)) errno = EISDIR;
+    if ((exists && S_ISDIR(status.st_mode)) ||
+        ::access(exists ? path_.c_str() : folder.c_str(), exists ? W_OK : W_OK | X_OK) != 0)
+      fail("open");
+    if (!exists || !resumed) return;
+    if (const auto file = open_regular("r")) (void)has_lines(file.get(), is_first);
+  }
 
   /// Opens the file, anew unless this object has it open or the run is resumed. Then the lines from
   /// the first one that `repeated(line)` accepts on are removed, and an incomplete last one.
@@ -62,31 +79,46 @@ class step_log {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
 
-  // Returns false if there is no such file, or it is empty.
-  template <class IsFirst, class Repeated>
-  [[nodiscard]] bool cut(const IsFirst& is_first, const Repeated& repeated) const {
-    const std::unique_ptr<std::FILE, file_closer> file(std::fopen(path_.c_str(), "r+"));
-    if (!file) return false;
+  using owned_file = std::unique_ptr<std::FILE, file_closer>;
+  // Null for what is no regular file: of a pipe nothing is read.
+  [[nodiscard]] auto open_regular(const auto* mode) const {
+    struct ::stat status {};
+    const bool regular = ::stat(path_.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+    return owned_file(regular ? std::fopen(path_.c_str(), mode) : nullptr);
+  }
+  // Returns false at an incomplete line, too.
+  static bool next_line(std::FILE* file, auto& line) {
+    line.clear();
+    for (int c = 0; (c = std::fgetc(file)) != EOF;) {
+      line += static_cast<char>(c);
+      if (c == '\n') return true;
+    }
+    return false;
+  }
+  // Returns false for an empty file. Throws error for another table.
+  template <class IsFirst>
+  [[nodiscard]] bool has_lines(std::FILE* file, const IsFirst& is_first) const {
     std::string line;
-    const auto next = [&] {
-      line.clear();
-      for (int c = 0; (c = std::fgetc(file.get())) != EOF;) {
-        line += static_cast<char>(c);
-        if (c == '\n') return true;
-      }
-      return false;
-    };
-    const bool whole = next();
+    const bool whole = next_line(file, line);
     if (line.empty()) return false;
     if (!whole || !is_first(line))
       throw error(
           concat(owner_, ": \"", path_,
                  "\" has other columns or fields, so that a resumed run cannot append to it; name "
                  "another file"));
+    return true;
+  }
+
+  // Returns false if there is no such file, or it is empty.
+  template <class IsFirst, class Repeated>
+  [[nodiscard]] bool cut(const IsFirst& is_first, const Repeated& repeated) const {
+    const auto file = open_regular("r+");
+    if (!file || !has_lines(file.get(), is_first)) return false;
+    std::string line;
     long keep = 0;  // bytes
     do {
       keep = std::ftell(file.get());
-    } while (next() && !repeated(line));
+    } while (next_line(file.get(), line) && !repeated(line));
     if (::ftruncate(fileno(file.get()), keep) != 0) fail("shorten");
     return true;
   }

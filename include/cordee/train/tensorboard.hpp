@@ -145,6 +145,10 @@ class basic_tensorboard {
  public:
   explicit basic_tensorboard(String folder) : folder_(std::move(folder)) {}
 
+  template <class Run>
+  void check_on_all_ranks(Run& run, double) {
+    if (run.comm().rank() == 0 && !file_) make_folder();
+  }
   void begin(const run_plan& p) {
     previous_seconds_ = flushed_seconds_ = 0;
     if (file_) return;
@@ -216,10 +220,15 @@ class basic_tensorboard {
       fail("shorten");
   }
 
-  void open() {
+  void make_folder() {
     if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
       throw error(concat("tensorboard: cannot make the folder \"", folder_, "\": ",
                          std::strerror(errno), "; make the folder that holds it, or name another"));
+    path_ = folder_;
+    if (::access(folder_.c_str(), W_OK | X_OK) != 0) fail("write to");
+  }
+  void open() {
+    make_folder();
     char host[65] = "";
     if (::gethostname(host, sizeof host - 1) != 0 || host[0] == 0) std::strcpy(host, "localhost");
     for (int number = 0; !file_ && number < 1000; ++number) {  // "x": never another run's file

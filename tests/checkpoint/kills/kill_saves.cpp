@@ -149,9 +149,10 @@ std::int64_t check_folder(const std::string& runs, std::int64_t completed) {
   require(newest >= begun - kills::interval,
           concat("the newest checkpoint is of step ", newest, ", that of ", begun, " was begun"));
   for (const std::int64_t step : steps)
-    for (int rank = 0; rank < kills::ranks; ++rank)
-      require(read_whole(all.final_path(step), rank, kills::ranks).state.progress.step == step,
-              "a checkpoint has another step than its name");
+    for (int rank = 0; rank < kills::ranks; ++rank) {
+      const whole_checkpoint c = read_whole(all.final_path(step), step, rank, kills::ranks);
+      require(c.state.progress.step == step, "a checkpoint has another step than its name");
+    }
   if (!fs::exists(runs)) return 0;
   for (const auto& entry : fs::directory_iterator(runs)) {
     const std::string name = entry.path().filename().string();
