@@ -19,8 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const tensor_entry& e : file.entries()) {
       fuzz::require(e.offset <= size && e.size <= size - e.offset, "a tensor lies in the file");
       total += e.size;
-      const std::size_t numbers = e.size / dtype_size(e.dtype);
       if (e.dtype != "F32" && e.dtype != "F64") continue;
+      const std::size_t numbers = e.size / dtype_size(e.dtype);
       std::vector<float> narrow(numbers);
       std::vector<double> wide(numbers);
       file.read(e.name, std::span(narrow));

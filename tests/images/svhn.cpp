@@ -80,6 +80,28 @@ TEST_CASE("svhn: labels may be doubles, and the arrays in any order") {
   CHECK(data.label(2) == 7);
 }
 
+TEST_CASE("svhn: what SciPy's savemat writes by default: not compressed, and labels in a row") {
+  const folder f;
+  // The types of uint8, int8, uint16, int16, int32, uint32, float64, int64 and uint64.
+  for (const auto& [type, bytes] :
+       {std::pair{2u, 1}, {1u, 1}, {4u, 2}, {3u, 2}, {5u, 4}, {6u, 4}, {12u, 8}, {13u, 8}}) {
+    file_bytes labels;
+    for (const int label : {1, 10}) append_number(labels, static_cast<std::uint64_t>(label), bytes);
+    const file_bytes y = mat_matrix("y", {1, 2}, type, labels);
+    const svhn data(
+        f.put("x.mat", mat_file_of({mat_matrix("X", {32, 32, 3, 2}, 2, pixels(2)), y})));
+    CHECK(data.label(0) == 1);
+    CHECK(data.label(1) == 0);
+    file_bytes out(3072);
+    data.read(1, out);
+    CHECK(out[3071] == pixel(1, 2, 31, 31));
+  }
+  file_bytes large;
+  append_number(large, (std::uint64_t{1} << 32) + 1, 8);
+  CHECK(contains_all(refusal({x_of(1), mat_matrix("y", {1, 1}, 12, large)}),
+                     {" of image 0, expected 1"}));
+}
+
 TEST_CASE("svhn: other arrays and labels are refused") {
   CHECK(contains_all(refusal({x_of(3, {32, 3, 32, 3}), y_of({1, 2, 3})}), {"X is not 32 x 32"}));
   CHECK(contains_all(refusal({x_of(3, {32, 32, 3, 4}), y_of({1, 2, 3})}), {"X is not 32 x 32"}));

@@ -19,6 +19,8 @@ TEST_CASE("tensor format: sizes of element types, 0 for an unknown one") {
   CHECK(detail::io::dtype_size("I32") == 4);
   CHECK(detail::io::dtype_size("BF16") == 2);
   CHECK(detail::io::dtype_size("BOOL") == 1);
+  CHECK(detail::io::dtype_size("C64") == 8);
+  CHECK(detail::io::dtype_bits("F6_E3M2") == 6);
   CHECK(detail::io::dtype_size("F33") == 0);
   CHECK(detail::io::dtype_size("") == 0);
 }

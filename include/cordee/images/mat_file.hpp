@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of numbers in a MATLAB 5 file, each compressed, as MATLAB and SciPy write them by default
-// (MathWorks, "MAT-File Format"; numbers are little-endian):
+// Arrays of numbers in a MATLAB 5 file, each compressed, as by MATLAB, or not, as by SciPy unless it
+// is asked to (MathWorks, "MAT-File Format"; numbers are little-endian):
 //
 //   header         128 bytes, the last four: version 0x0100, "IM"
-//   elements       type 15 and size, 4 bytes each, then a zlib stream of
+//   elements       as they are, or type 15 and size, 4 bytes each, then a zlib stream of one
 //                    type 14, size
 //                    6, 8                 the lowest byte is the array's class
 //                    5, 4 n               dimensions
@@ -26,7 +26,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <zlib.h>
@@ -44,15 +43,25 @@ inline std::uint32_t mat_word(const std::uint8_t* p) {
   return p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24;
 }
 
-/// One compressed element, decompressed from its beginning to its end as far as it is read.
+/// Where an element is in a file.
+struct mat_element {
+  std::uint64_t begin = 0, size = 0;
+  bool is_compressed = false;
+};
+
+/// One element, from its beginning to its end as far as it is read, decompressed if it must be.
 class mat_array {
  public:
   enum types : std::uint32_t {
     int8 = 1,
     uint8 = 2,
+    int16 = 3,
+    uint16 = 4,
     int32 = 5,
     uint32 = 6,
     float64 = 9,
+    int64 = 12,
+    uint64 = 13,
     matrix = 14
   };
 
@@ -61,11 +70,11 @@ class mat_array {
   std::uint32_t type = 0;  // of the numbers
   std::uint64_t size = 0;  // of their bytes
 
-  /// Of `compressed` bytes at `begin`. Reads all but the numbers.
-  mat_array(const io::input_file& file, std::uint64_t begin, std::uint32_t compressed)
-      : file_(file), next_(begin), end_(begin + compressed), compressed_(compressed), z_(file) {
+  /// Reads all but the numbers.
+  mat_array(const io::input_file& file, const mat_element& element)
+      : file_(file), next_(element.begin), element_(element), z_(file) {
     std::array<std::uint8_t, 8> tag;
-    inflate_to(tag);
+    read_to(tag);
     if (mat_word(tag.data()) != matrix) refuse_mat(file.path(), "it has a variable of no array");
     (void)part(uint32, 8);
     const std::vector<std::uint8_t> sizes = part(int32, 4 * most_dimensions);
@@ -75,15 +84,19 @@ class mat_array {
     name.assign(text.begin(), text.end());
     begin_part();
   }
-  /// The bytes of the numbers, once. Throws error if they are fewer, or the stream's checksum is
-  /// wrong; uses no memory that a stream of this length cannot fill.
+  /// The bytes of the numbers, once. Throws error if they do not end the element, or the stream's
+  /// checksum is wrong; uses no memory that an element of this length cannot fill.
   [[nodiscard]] std::vector<std::uint8_t> read() {
     constexpr std::uint64_t most_ratio = 1032;  // 258 bytes of 2 bits (zlib, "Technical details")
-    if (size / most_ratio > compressed_)
-      refuse_mat(file_.path(), concat("array ", name, " of ", size, " bytes in ", compressed_));
+    if (element_.is_compressed ? size / most_ratio > element_.size : size > element_.size)
+      refuse_mat(file_.path(), concat("array ", name, " of ", size, " bytes in ", element_.size));
     std::vector<std::uint8_t> bytes;
     io::resize_for(bytes, size, file_.path());
-    inflate_to_part(bytes);
+    read_to_part(bytes);
+    if (!element_.is_compressed) {
+      if (next_ != end()) refuse_mat(file_.path(), concat("array ", name, " is damaged"));
+      return bytes;
+    }
     std::uint8_t byte = 0;
     z_.next_out = &byte;
     z_.avail_out = 1;
@@ -111,7 +124,7 @@ class mat_array {
   /// Sets type and size of the next part.
   void begin_part() {
     std::array<std::uint8_t, 8> tag;
-    inflate_to(tag);
+    read_to(tag);
     type = mat_word(tag.data());
     size = mat_word(tag.data() + 4);
     in_tag_ = type >> 16 != 0;
@@ -125,25 +138,33 @@ class mat_array {
     begin_part();
     if (type != expected || size > most) refuse_mat(file_.path(), "an array's head is damaged");
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
-    inflate_to_part(bytes);
+    read_to_part(bytes);
     return bytes;
   }
-  void inflate_to_part(std::span<std::uint8_t> out) {
+  void read_to_part(std::span<std::uint8_t> out) {
     if (in_tag_) return (void)std::copy_n(short_.begin(), out.size(), out.begin());
-    inflate_to(out);
+    read_to(out);
     std::array<std::uint8_t, 8> padding;
-    inflate_to(std::span(padding).first((8 - out.size() % 8) % 8));
+    read_to(std::span(padding).first((8 - out.size() % 8) % 8));
   }
 
   void refill() {
     if (z_.avail_in != 0) return;
-    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(input_.size(), end_ - next_));
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(input_.size(), end() - next_));
     file_.read_at(next_, std::span(input_).first(n));
     next_ += n;
     z_.next_in = input_.data();
     z_.avail_in = static_cast<uInt>(n);
   }
-  void inflate_to(std::span<std::uint8_t> out) {
+  [[nodiscard]] std::uint64_t end() const { return element_.begin + element_.size; }
+  void read_to(std::span<std::uint8_t> out) {
+    if (element_.is_compressed) return read_compressed(out);
+    if (out.size() > end() - next_)
+      refuse_mat(file_.path(), concat("an array ends too early, at offset ", end()));
+    file_.read_at(next_, out);
+    next_ += out.size();
+  }
+  void read_compressed(std::span<std::uint8_t> out) {
     for (std::size_t done = 0; done < out.size();) {
       refill();
       constexpr std::size_t most = 1u << 30;  // zlib counts in 32 bits
@@ -159,7 +180,8 @@ class mat_array {
   }
 
   const io::input_file& file_;
-  std::uint64_t next_, end_, compressed_;
+  std::uint64_t next_;  // offset
+  mat_element element_;
   zlib_state z_;
   bool in_tag_ = false;
   std::array<std::uint8_t, 4> short_{};  // the bytes of a part that are in its tag
@@ -180,9 +202,13 @@ class mat_file {
       if (left < tag.size()) refuse_mat(path, "it is truncated");
       file_.read_at(at, tag);
       const std::uint32_t type = mat_word(tag.data()), size = mat_word(tag.data() + 4);
-      if (type != compressed) refuse_mat(path, "it has a variable that is not compressed");
+      if (type != compressed && type != mat_array::matrix)
+        refuse_mat(path, "it has a variable of no array");
       if (size > left - tag.size()) refuse_mat(path, "it is truncated");
-      elements_.push_back({at + tag.size(), size});
+      if (type == compressed)
+        elements_.push_back({at + tag.size(), size, true});
+      else
+        elements_.push_back({at, tag.size() + size, false});
       if (elements_.size() > most_elements) refuse_mat(path, "it has too many variables");
       at += tag.size() + size;
     }
@@ -193,8 +219,8 @@ class mat_file {
   /// f(array) for the first array of that name. Throws error if there is none.
   template <class F>
   void with_array(std::string_view name, const F& f) const {
-    for (const auto& [begin, size] : elements_) {
-      mat_array array(file_, begin, size);
+    for (const mat_element& element : elements_) {
+      mat_array array(file_, element);
       if (array.name == name) return f(array);
     }
     refuse_mat(path(), concat("it has no variable ", name));
@@ -205,7 +231,7 @@ class mat_file {
   static constexpr std::size_t most_elements = 1000;
 
   io::input_file file_;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> elements_;  // offsets and sizes
+  std::vector<mat_element> elements_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::images

@@ -5,7 +5,7 @@
 // file:
 //
 //   X    bytes, (row, column, channel, image), the row varies fastest
-//   y    1 .. 9, and 10 for the digit 0
+//   y    1 .. 9, and 10 for the digit 0, in integers or doubles
 //
 //   train_32x32.mat  73,257     test_32x32.mat  26,032     extra_32x32.mat  531,131
 #pragma once
@@ -35,6 +35,27 @@ struct svhn_digits {
 
 #if defined(CORDEE_HAS_ZLIB)
 
+/// Bytes of an integer or a double, 0 for another type.
+inline std::size_t bytes_of_label(std::uint32_t type) {
+  switch (type) {
+    case mat_array::int8:
+    case mat_array::uint8:
+      return 1;
+    case mat_array::int16:
+    case mat_array::uint16:
+      return 2;
+    case mat_array::int32:
+    case mat_array::uint32:
+      return 4;
+    case mat_array::int64:
+    case mat_array::uint64:
+    case mat_array::float64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
 /// Throws error for a file of other arrays, or of labels that are no digits.
 inline svhn_digits read_svhn(const std::string& path) {
   const mat_file file(path);
@@ -49,14 +70,18 @@ inline svhn_digits read_svhn(const std::string& path) {
     digits.pixels = x.read();
   });
   file.with_array("y", [&](mat_array& y) {
-    const std::uint64_t bytes = y.type == mat_array::float64 ? 8 : 1;
-    if ((y.type != mat_array::uint8 && y.type != mat_array::float64) || y.dimensions.size() != 2 ||
-        y.dimensions[0] != count || y.dimensions[1] != 1 || y.size != bytes * count)
-      refuse_mat(path, concat("y is not ", count, " x 1 bytes or doubles"));
+    const std::size_t bytes = bytes_of_label(y.type);
+    const bool is_line = y.dimensions.size() == 2 && (y.dimensions[0] == 1 || y.dimensions[1] == 1);
+    if (bytes == 0 || !is_line || std::max(y.dimensions[0], y.dimensions[1]) != count ||
+        y.size != bytes * count)
+      refuse_mat(path, concat("y is not ", count, " x 1 integers or doubles"));
     const std::vector<std::uint8_t> values = y.read();
     for (std::size_t i = 0; i < values.size(); i += bytes) {
-      double value = values[i];
-      if (bytes == 8) std::memcpy(&value, values.data() + i, sizeof value);
+      double value = 0;
+      if (y.type == mat_array::float64)
+        std::memcpy(&value, values.data() + i, sizeof value);
+      else
+        for (std::size_t k = bytes; k-- > 0;) value = 256 * value + values[i + k];
       if (!(value >= 1 && value <= 10) || value != static_cast<int>(value))
         refuse_mat(path, concat("label ", value, " of image ", i / bytes, ", expected 1 to 10"));
       digits.labels.push_back(static_cast<std::uint8_t>(static_cast<int>(value) % 10));
@@ -68,8 +93,8 @@ inline svhn_digits read_svhn(const std::string& path) {
 #else
 
 [[noreturn]] inline svhn_digits read_svhn(const std::string& path) {
-  throw error(
-      concat(path, " is compressed and this program was built without zlib: build with it"));
+  throw error(concat(
+      path, ": this program was built without zlib, and reads no MATLAB files: build with it"));
 }
 
 #endif

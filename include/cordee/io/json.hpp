@@ -34,6 +34,13 @@ class json_reader {
     ++at_;
     return true;
   }
+  /// The same of the literal null.
+  bool take_null() {
+    skip_space();
+    if (source_.substr(at_, 4) != "null") return false;
+    at_ += 4;
+    return true;
+  }
   void expect(char c) {
     if (!take(c)) refuse(concat("expected '", c, "'"));
   }

@@ -33,8 +33,9 @@ struct tensor_entry {
   std::size_t offset = 0, size = 0;
 };
 
-/// An open tensor file, validated: the tensors fill the file without gap or overlap. The header is
-/// in memory; numbers are read from the file when they are requested. Copies share the file.
+/// An open tensor file, validated: the tensors fill the file without gap or overlap, and each has
+/// the bytes of its shape, if its type is known: another one matters only when it is read. The
+/// header is in memory; numbers are read from the file when they are requested. Copies share the file.
 class tensor_file {
  public:
   static tensor_file open(const std::convertible_to<std::string> auto& path) {
@@ -124,6 +125,7 @@ class tensor_file {
     json.object([&](std::string name) {
       if (name != metadata_name) return entries_.push_back(read_entry(json, std::move(name)));
       if (std::exchange(has_metadata, true)) json.refuse("the metadata occur twice");
+      if (json.take_null()) return;
       json.object([&](std::string key) { metadata_.emplace_back(std::move(key), json.string()); });
     });
     std::vector<std::string_view> names, keys;
@@ -142,7 +144,7 @@ class tensor_file {
     json.object([&](const std::string& key) {
       if (key == "dtype" && e.dtype.empty()) {
         e.dtype = json.string();
-        if (dtype_size(e.dtype) == 0) json.refuse(concat("unknown dtype \"", e.dtype, "\""));
+        if (e.dtype.empty()) json.refuse("an empty dtype");
       } else if (key == "shape" && !has_shape) {
         has_shape = true;
         json.array([&] { e.shape.push_back(static_cast<std::size_t>(json.number())); });
@@ -155,13 +157,15 @@ class tensor_file {
     });
     if (e.dtype.empty() || !has_shape || ends.empty())
       json.refuse(concat("tensor \"", e.name, "\" lacks its dtype, shape or data_offsets"));
-    std::size_t size = 0;
+    std::size_t bits = 0;
     if (ends[0] > ends[1] || ends[1] > file_->size() - data_)
       json.refuse(concat("tensor \"", e.name, "\" has data_offsets [", ends[0], ", ", ends[1],
                          "], the file has ", file_->size() - data_, " bytes of numbers"));
-    if (!checked_product(dtype_size(e.dtype), e.shape, size) || size != ends[1] - ends[0])
-      json.refuse(concat("tensor \"", e.name, "\" has a shape that does not match its ",
-                         ends[1] - ends[0], " bytes"));
+    const std::size_t size = ends[1] - ends[0], of_one = dtype_bits(e.dtype);
+    if (of_one > 0 &&
+        (!checked_product(of_one, e.shape, bits) || bits % 8 != 0 || bits / 8 != size))
+      json.refuse(
+          concat("tensor \"", e.name, "\" has a shape that does not match its ", size, " bytes"));
     e.offset = data_ + ends[0];
     e.size = size;
     return e;

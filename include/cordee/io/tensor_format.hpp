@@ -6,7 +6,7 @@
 //
 //   8 bytes   n, little-endian
 //   n bytes   {"name": {"dtype": "F32", "shape": [64, 3, 7, 7], "data_offsets": [begin, end]}, …,
-//              "__metadata__": {"key": "value", …}}, padded with spaces to a multiple of 8
+//              "__metadata__": {"key": "value", …} or null}, padded with spaces to a multiple of 8
 //   the rest  the numbers, little-endian, row-major, without holes
 #pragma once
 
@@ -40,16 +40,20 @@ static_assert(std::endian::native == std::endian::little,
 /// Keys and values in the order of the file.
 using tensor_metadata = std::vector<std::pair<std::string, std::string>>;
 
-/// Bytes of one element, 0 for an unknown type.
-inline std::size_t dtype_size(std::string_view dtype) {
+/// Bits of one element, 0 for a type that safetensors 0.8 does not have.
+inline std::size_t dtype_bits(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::size_t> sizes[] = {
-      {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2},    {"I64", 8},
-      {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
-      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-  for (const auto& [name, size] : sizes)
-    if (name == dtype) return size;
+      {"F64", 64},        {"F32", 32},        {"F16", 16},    {"BF16", 16},   {"I64", 64},
+      {"I32", 32},        {"I16", 16},        {"I8", 8},      {"U64", 64},    {"U32", 32},
+      {"U16", 16},        {"U8", 8},          {"BOOL", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8},
+      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E8M0", 8}, {"C64", 64},    {"F6_E2M3", 6},
+      {"F6_E3M2", 6},     {"F4", 4}};
+  for (const auto& [name, bits] : sizes)
+    if (name == dtype) return bits;
   return 0;
 }
+/// Bytes of one element; 0 for an unknown type, and for one of fewer bits.
+inline std::size_t dtype_size(std::string_view dtype) { return dtype_bits(dtype) / 8; }
 
 /// The type of tensors of integers T in a file.
 template <std::integral T>
