@@ -1,20 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <cordee/data/loader.hpp>
 #include <cordee/data/split.hpp>
 #include <cordee/images/decoded_images.hpp>
-#include <cordee/io/file.hpp>
 #include <cordee/testing/dataset_laws.hpp>
 
 #include "tests/images/encode.hpp"
@@ -49,11 +44,6 @@ struct photographs {
   }
 };
 static_assert(EncodedDataset<photographs>);
-
-std::string read_text(const std::string& path) {
-  const auto bytes = detail::io::read_file(path);
-  return {bytes.begin(), bytes.end()};
-}
 
 random_sequence sequence(std::size_t i) { return {4, purpose::resampling, 1, i}; }
 
@@ -164,29 +154,6 @@ TEST_CASE("a broken image is refused by its name, or replaced by the next one an
       photographs{.count = 2, .broken = {0, 1}}, center, {.broken = broken_image::skip}};
   CHECK(contains_all(message_of<error>([&] { pixels_of(none, 0, sequence(0)); }),
                      {"no image of the data set can be decoded"}));
-}
-
-TEST_CASE("broken images that are skipped are printed: the first at once, all at the end") {
-  const folder f;
-  std::fflush(stderr);
-  const int kept = ::dup(STDERR_FILENO);
-  const std::string path = f.put("log", {});
-  const int log = ::open(path.c_str(), O_WRONLY);
-  ::dup2(log, STDERR_FILENO);
-  std::string begun;
-  {
-    const decoded_images set{
-        photographs{.broken = {3, 4}}, resize_center_crop{32, 28}, {.broken = broken_image::skip}};
-    for (std::size_t i = 0; i < 5; ++i) pixels_of(set, i, sequence(0));
-    begun = read_text(path);
-  }
-  ::dup2(kept, STDERR_FILENO);
-  ::close(kept);
-  ::close(log);
-  CHECK(begun.starts_with("decoded_images: photograph 3: "));
-  CHECK(std::count(begun.begin(), begun.end(), '\n') == 1);
-  CHECK(contains_all(read_text(path).substr(begun.size()),
-                     {"decoded_images: 2 broken images were replaced by the next: "}));
 }
 
 TEST_CASE("scaled decoding: as small as is still larger than the sample, for JPEGs alone") {

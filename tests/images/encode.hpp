@@ -52,6 +52,7 @@ struct jpeg_kind {
   bool progressive = false, arithmetic = false, rgb = false;
   unsigned restart = 0;  // MCUs between markers
   int quality = 80;
+  bool ycck = false;  // of 4 channels
 };
 
 inline file_bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned seed = 1,
@@ -70,6 +71,7 @@ inline file_bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigne
   jpeg.in_color_space = k.channels == 1 ? JCS_GRAYSCALE : k.channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&jpeg);
   if (k.rgb) jpeg_set_colorspace(&jpeg, JCS_RGB);
+  if (k.ycck) jpeg_set_colorspace(&jpeg, JCS_YCCK);
   jpeg_set_quality(&jpeg, k.quality, TRUE);
   for (int c = 0; c < jpeg.num_components; ++c) {
     jpeg.comp_info[c].h_samp_factor = c == 0 ? k.luma[0] : k.chroma[0];
@@ -91,6 +93,14 @@ inline file_bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigne
   return out;
 }
 
+/// CMYK of Adobe's inverted values as Pillow's convert("RGB").
+inline void append_rgb_of_cmyk(const std::uint8_t* row, std::size_t width, file_bytes& rgb) {
+  for (std::size_t x = 0; x < width; ++x)
+    for (std::size_t c = 0; c < 3; ++c)
+      rgb.push_back(
+          static_cast<std::uint8_t>(std::lround(row[4 * x + c] * row[4 * x + 3] / 255.0)));
+}
+
 /// Width and height of the decode, and RGB.
 struct decoded {
   cordee::image_size size;
@@ -105,17 +115,21 @@ inline decoded decode_whole(const file_bytes& file, int scale = 1) {
   jpeg_create_decompress(&jpeg);
   jpeg_mem_src(&jpeg, file.data(), static_cast<unsigned long>(file.size()));
   jpeg_read_header(&jpeg, TRUE);
-  jpeg.out_color_space = JCS_RGB;
+  const bool cmyk = jpeg.num_components == 4;
+  jpeg.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   jpeg.scale_num = 1;
   jpeg.scale_denom = static_cast<unsigned>(scale);
   jpeg.do_block_smoothing = FALSE;  // as images/jpeg.hpp, for progressive images without all bits
   jpeg_start_decompress(&jpeg);
   decoded out{{static_cast<int>(jpeg.output_width), static_cast<int>(jpeg.output_height)}, {}};
-  const std::size_t stride = std::size_t{3} * jpeg.output_width;
-  out.rgb.resize(stride * jpeg.output_height);
+  file_bytes row((cmyk ? std::size_t{4} : 3) * jpeg.output_width);
   while (jpeg.output_scanline < jpeg.output_height) {
-    JSAMPROW row = out.rgb.data() + stride * jpeg.output_scanline;
-    jpeg_read_scanlines(&jpeg, &row, 1);
+    JSAMPROW pointer = row.data();
+    jpeg_read_scanlines(&jpeg, &pointer, 1);
+    if (cmyk)
+      append_rgb_of_cmyk(row.data(), jpeg.output_width, out.rgb);
+    else
+      out.rgb.insert(out.rgb.end(), row.begin(), row.end());
   }
   jpeg_finish_decompress(&jpeg);
   jpeg_destroy_decompress(&jpeg);

@@ -33,6 +33,27 @@ TEST_CASE("jpeg: many scans of a few bytes each are refused, not decoded for hou
                      {"rose.jpg: damaged or unsupported JPEG: "}));
 }
 
+TEST_CASE("jpeg: scans times pixels are bounded by the limit of pixels") {
+  const file_bytes file =
+      encode_jpeg({"progressive", 3, {2, 2}, {1, 1}, true}, 40, 30);  // 10 scans
+  detail::core::pod_vector<std::uint8_t> rgb;
+  const auto refusal = [&](std::uint64_t most_pixels) {
+    jpeg_reader reader(most_pixels);
+    return message_of<sample_error>([&] {
+      reader.decode(file, "rose.jpg", {0, 0, 40, 30}, 1, rgb);
+    });
+  };
+  CHECK(refusal(4000).empty());
+  CHECK(contains_all(refusal(3999), {"rose.jpg: ", too_many_passes}));
+  // Six scans at least, before there is memory for coefficients.
+  CHECK(contains_all(refusal(2399), {"rose.jpg: ", too_many_passes}));
+  CHECK(message_of<sample_error>([&] { jpeg_reader(2400).size(file, "rose.jpg"); }).empty());
+  CHECK(contains_all(message_of<sample_error>([&] { jpeg_reader(2399).size(file, "rose.jpg"); }),
+                     {"rose.jpg: ", too_many_passes}));
+  const file_bytes plain = encode_jpeg({"baseline", 3, {2, 2}}, 40, 30);
+  CHECK_NOTHROW(jpeg_reader(1200).decode(plain, "rose.jpg", {0, 0, 40, 30}, 1, rgb));
+}
+
 TEST_CASE("jpeg: an image has no tables of the image before") {
   const file_bytes whole = encode_jpeg({"baseline", 1, {1, 1}, {1, 1}, false}, 8, 8);
   const std::uint8_t quantization[] = {0xff, 0xdb};

@@ -59,6 +59,18 @@ TEST_CASE("png: every color type, depth and order of rows becomes RGB of 8 bits"
       }
 }
 
+TEST_CASE("png: seven passes times pixels are bounded by the limit of pixels") {
+  png_kind kind = kinds[0];
+  const file_bytes plain = encode_png(kind, 30, 10);
+  kind.interlaced = true;
+  const file_bytes interlaced = encode_png(kind, 30, 10);
+  CHECK_NOTHROW(png_reader(300).size(plain, "rose.png"));
+  CHECK_NOTHROW(png_reader(700).size(interlaced, "rose.png"));
+  CHECK(
+      contains_all(message_of<sample_error>([&] { png_reader(699).size(interlaced, "rose.png"); }),
+                   {"rose.png: ", too_many_passes}));
+}
+
 TEST_CASE("png: a truncated file is refused at every byte, whichever region is asked for") {
   png_reader reader(1 << 20);
   const file_bytes file = encode_png(kinds[0], 19, 13);

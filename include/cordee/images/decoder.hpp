@@ -6,8 +6,8 @@
 //
 // A JPEG is decoded from its first row to the region's last, since its codes follow one another,
 // but only the rows and columns of the region (and two columns beside it) are transformed back to
-// pixels. The result equals the crop of the whole decode bit for bit. Orientation tags are not
-// followed and color profiles not applied, as by torchvision's ImageFolder.
+// pixels. The result equals the crop of the whole decode bit for bit. EXIF's orientation is
+// not followed and color profiles are not applied, as by torchvision's ImageFolder.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@
 namespace cordee::inline CORDEE_ABI::detail::images {
 
 /// One per thread; keeps its memory from image to image. Its members throw sample_error for files
-/// that are damaged, truncated, of another format, or larger than `most_pixels`; `name` is in the
-/// message. Sizes are checked before memory is made.
+/// that are damaged, truncated, of another format, larger than `most_pixels`, or of too many passes
+/// (images/pass_limit.hpp); `name` is in the message. Sizes are checked before memory is made.
 class decoder {
  public:
-  /// 16384 x 16384, half as much again as Pillow refuses as a decompression bomb.
-  static constexpr std::uint64_t default_most_pixels = std::uint64_t{1} << 28;
+  /// The most that Pillow opens; the largest sensors of cameras have 151 million.
+  static constexpr std::uint64_t default_most_pixels = 178'956'970;
 
   explicit decoder(std::uint64_t most_pixels = default_most_pixels)
       : jpeg_(most_pixels), png_(most_pixels) {}

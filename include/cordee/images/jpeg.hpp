@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes regions of JPEG images by libjpeg-turbo.
+// Decodes regions of JPEG images by libjpeg-turbo. CMYK and YCCK become RGB as by Pillow, which takes
+// all of them as Adobe's programs write them, inverted: round(c k / 255) of the file's c and k.
 //
 // libjpeg reports errors by longjmp, which runs no destructors. So every function that calls
 // setjmp calls the library alone, between functions of this class that own no objects; memory is
@@ -22,6 +23,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
+#include <cordee/images/pass_limit.hpp>
 #include <cordee/images/region.hpp>
 #include <cordee/images/sample_error.hpp>
 
@@ -44,9 +46,13 @@ class jpeg_reader {
     };
     if (!create()) throw error(concat("libjpeg: ", message_));
     progress_.progress_monitor = [](j_common_ptr jpeg) {
-      if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= most_scans) return;
-      jpeg->err->msg_code = JERR_BAD_PROGRESSION;
-      give_up(jpeg);
+      auto* const self = static_cast<jpeg_reader*>(jpeg->client_data);
+      const int scans = self->jpeg_.input_scan_number;
+      if (scans <= most_scans &&
+          passes_fit(self->header_size(), static_cast<unsigned>(scans), self->most_pixels_))
+        return;
+      std::snprintf(self->message_, sizeof self->message_, "%s", too_many_passes);
+      std::longjmp(self->caller_, 1);
     };
   }
   jpeg_reader(const jpeg_reader&) = delete;
@@ -69,7 +75,7 @@ class jpeg_reader {
       throw usage_error("decoder: the region is not in the image");
     }
     rgb.resize(3 * static_cast<std::size_t>(r.width) * static_cast<std::size_t>(r.height));
-    row_.resize(3 * static_cast<std::size_t>(whole.width));
+    row_.resize((is_cmyk() ? 4 : 3) * static_cast<std::size_t>(whole.width));
     const bool good = decode_rows(r, scale, rgb.data());
     jpeg_abort_decompress(&jpeg_);
     if (!good) refuse(name);
@@ -77,6 +83,8 @@ class jpeg_reader {
 
  private:
   static constexpr int most_scans = 500;
+  // What a file of several scans is counted as before they are: it needs memory for all coefficients.
+  static constexpr unsigned fewest_scans = 6;
   // Columns beside a region that are decoded, too: the upsampling of a color component reads the
   // neighbors of a pixel, and at the borders of what is decoded it has none.
   static constexpr int margin = 2;
@@ -118,12 +126,13 @@ class jpeg_reader {
       refuse(name);
     }
     const char* reason = nullptr;
-    if (jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK)
-      reason = "its colors are CMYK, not RGB, YCbCr or gray: convert the file";
-    else if (jpeg_.jpeg_color_space == JCS_UNKNOWN)
-      reason = "its colors are not RGB, YCbCr or gray: convert the file";
+    if (jpeg_.jpeg_color_space == JCS_UNKNOWN)
+      reason = "its colors are not RGB, YCbCr, gray or CMYK: convert the file";
     else if (std::uint64_t{jpeg_.image_width} * jpeg_.image_height > most_pixels_)
       reason = "it has more pixels than the decoder's limit: shrink the file, or raise the limit";
+    else if (jpeg_has_multiple_scans(&jpeg_) != 0 &&
+             !passes_fit(header_size(), fewest_scans, most_pixels_))
+      reason = too_many_passes;
     else if (!has_end(file.last(jpeg_.src->bytes_in_buffer)))
       reason = "it is truncated: fetch the file again";
     if (reason == nullptr) return;
@@ -139,8 +148,20 @@ class jpeg_reader {
     return false;
   }
 
+  [[nodiscard]] bool is_cmyk() const {
+    return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK;
+  }
   [[nodiscard]] image_size header_size() const {
     return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)};
+  }
+
+  /// Of inverted values. As Pillow's division by 255, which rounds to the nearest.
+  static void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, std::size_t bytes) {
+    for (std::size_t k = 0; k < bytes; ++k) {
+      const std::uint8_t* const pixel = cmyk + 4 * (k / 3);
+      const unsigned product = unsigned{pixel[k % 3]} * pixel[3] + 128;
+      rgb[k] = static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
+    }
   }
 
   // Returns false after an error. Requires the memory of rgb and row_.
@@ -152,7 +173,7 @@ class jpeg_reader {
 
   // A function of its own, whose variables setjmp does not concern.
   [[gnu::noinline]] void read_rows(const region& r, int scale, std::uint8_t* rgb) {
-    jpeg_.out_color_space = JCS_RGB;
+    jpeg_.out_color_space = is_cmyk() ? JCS_CMYK : JCS_RGB;
     jpeg_.scale_num = 1;
     jpeg_.scale_denom = static_cast<unsigned>(scale);
     jpeg_.dct_method = JDCT_ISLOW;
@@ -177,12 +198,16 @@ class jpeg_reader {
     if (r.top > 0) jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(r.top));
 
     const auto bytes = 3 * static_cast<std::size_t>(r.width);
-    const auto before = 3 * (static_cast<std::size_t>(r.left) - first);
-    const bool exact = bytes == 3 * static_cast<std::size_t>(jpeg_.output_width);
+    const auto before = static_cast<std::size_t>(r.left) - first;  // pixels
+    const bool cmyk = is_cmyk();
+    const bool exact = !cmyk && bytes == 3 * static_cast<std::size_t>(jpeg_.output_width);
     for (int y = 0; y < r.height; ++y, rgb += bytes) {
       JSAMPROW row = exact ? rgb : row_.data();
       jpeg_read_scanlines(&jpeg_, &row, 1);
-      if (!exact) std::memcpy(rgb, row + before, bytes);
+      if (cmyk)
+        cmyk_to_rgb(row + 4 * before, rgb, bytes);
+      else if (!exact)
+        std::memcpy(rgb, row + 3 * before, bytes);
     }
   }
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decodes regions of PNG images by libpng: gray, palettes, 16 bits and interlaced ones become RGB
-// of 8 bits, as by Pillow's convert("RGB"): transparency is dropped, of 16 bits the upper 8 remain.
+// of 8 bits: transparency is dropped, of 16 bits the upper 8 remain. So does Pillow's convert("RGB"),
+// but for gray of 16 bits, of which it keeps 0 .. 255 and turns all above into 255.
 //
 // libpng reports errors by longjmp, which runs no destructors: see images/jpeg.hpp.
 #pragma once
@@ -19,6 +20,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
+#include <cordee/images/pass_limit.hpp>
 #include <cordee/images/region.hpp>
 #include <cordee/images/sample_error.hpp>
 
@@ -53,6 +55,9 @@ class png_reader {
       throw sample_error(concat(
           name,
           ": it has more pixels than the decoder's limit: shrink the file, or raise the limit"));
+    if (is_interlaced(file) &&
+        !passes_fit({static_cast<int>(width), static_cast<int>(height)}, 7, most_pixels_))
+      throw sample_error(concat(name, ": ", too_many_passes));
     return {static_cast<int>(width), static_cast<int>(height)};
   }
 
@@ -63,8 +68,8 @@ class png_reader {
     const std::size_t row_bytes = 3 * static_cast<std::size_t>(whole.width);
     rgb.resize(3 * static_cast<std::size_t>(r.width) * static_cast<std::size_t>(r.height));
     // An interlaced image is complete after its last pass: then all of its rows are kept.
-    const bool interlaced = file[png_signature_size + 20] != 0;
-    rows_.resize(interlaced ? row_bytes * static_cast<std::size_t>(whole.height) : row_bytes);
+    rows_.resize(is_interlaced(file) ? row_bytes * static_cast<std::size_t>(whole.height)
+                                     : row_bytes);
     source_ = file.subspan(png_signature_size);
     message_[0] = 0;
     png_struct* const png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, fail, ignore);
@@ -80,6 +85,11 @@ class png_reader {
  private:
   static std::uint32_t word(const std::uint8_t* p) {
     return std::uint32_t{p[0]} << 24 | std::uint32_t{p[1]} << 16 | std::uint32_t{p[2]} << 8 | p[3];
+  }
+
+  /// Requires a whole header.
+  static bool is_interlaced(std::span<const std::uint8_t> file) {
+    return file[png_signature_size + 20] != 0;
   }
 
   /// Whether chunks follow one another to the last, IEND: a truncated file is refused whichever
