@@ -194,8 +194,21 @@ TEST_CASE("a batch whose samples cannot be counted is refused by its factors") {
   CHECK(contains_all(refusal(1, {.global_batch = most + 1}), {"a global batch of 2147483648"}));
   CHECK(contains_all(refusal(1 << 16, {.global_batch = 8, .accumulate = 1 << 15}),
                      {"65536 ranks x 32768"}));
-  CHECK(refusal(1, {.global_batch = most}).empty());
-  CHECK(refusal(4, {.micro_batch = most / 4}).empty());
+  CHECK(detail::data::checked_global_batch({.global_batch = most}, 1) == most);
+  CHECK(detail::data::checked_global_batch({.micro_batch = most / 4}, 4) == most / 4 * 4);
+}
+
+TEST_CASE("an update that no memory holds is refused before it is read") {
+  const auto refusal = [](loader_options options) {
+    const synthetic photographs{.extent = {3, 512, 512}};  // 1.7e15 bytes of 2^31
+    return message_of<usage_error>([&] { loader feed{photographs, rank_stub{0, 1}, options}; });
+  };
+  CHECK(contains_all(refusal({.global_batch = 2147483647}),
+                     {"2147483647 samples in 1 micro-batches", "GB on a rank, and this host has ",
+                      "lower .global_batch"}));
+  CHECK(contains_all(refusal({.micro_batch = 1, .accumulate = 2147483647}),
+                     {"2147483647 micro-batches", ".accumulate"}));
+  CHECK(refusal({.global_batch = 8}).empty());
 }
 
 TEST_CASE("a step that cannot be counted is refused") {

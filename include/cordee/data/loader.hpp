@@ -13,7 +13,6 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -78,9 +77,7 @@ class loader {
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
     norm.expect_covers(dataset_.image().channels);
     (void)mixing_.active();  // refuses wrong options
-    expects(dataset_.size() <= std::numeric_limits<std::uint32_t>::max(),
-            "loader: the data set has more than 2^32 - 1 samples");
-    plan_ = {static_cast<std::int64_t>(dataset_.size()), options, ranks_};
+    plan_ = detail::data::plan_that_fits(dataset_.size(), image(), options, ranks_, prefetch() + 1);
   }
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
@@ -111,7 +108,8 @@ class loader {
             "loader: the schedule decides the global batch, so there is no .batch_schedule");
     prefetcher_.forget();
     options_.batch_schedule = stages;
-    plan_ = {samples(), options_, ranks_};
+    plan_ =
+        detail::data::plan_that_fits(dataset_.size(), image(), options_, ranks_, prefetch() + 1);
     decided_ = true;
   }
   [[nodiscard]] const cordee::batch_schedule& stages() const { return options_.batch_schedule; }

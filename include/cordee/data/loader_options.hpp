@@ -13,7 +13,10 @@
 #include <limits>
 #include <string_view>
 
+#include <unistd.h>
+
 #include <cordee/core/batch_schedule.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 
@@ -68,6 +71,23 @@ inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>:
                              " ranks x ", o.accumulate, " micro-batches: at most ", largest_batch,
                              " samples make one update"));
   return o.global_batch > 0 ? o.global_batch : o.micro_batch * slices;
+}
+
+/// Throws usage_error if what a rank holds of its updates, of so many samples in so many
+/// micro-batches each, is more than the memory of the host: the system would kill the process.
+[[gnu::cold]] inline void expect_room(std::int64_t samples, std::int64_t micro_batches, int updates,
+                                      std::size_t image_bytes) {
+  constexpr double label_bytes = 4, micro_batch_bytes = 128;
+  const double bytes = updates * (static_cast<double>(samples) *
+                                      (static_cast<double>(image_bytes) + label_bytes) +
+                                  static_cast<double>(micro_batches) * micro_batch_bytes),
+               memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (bytes > memory)
+    throw usage_error(concat("loader: ", updates, " updates at a time of ", samples, " samples in ",
+                             micro_batches, " micro-batches take ", bytes / 1e9,
+                             " GB on a rank, and this host has ", memory / 1e9,
+                             ": lower .global_batch, .micro_batch, .accumulate or .prefetch"));
 }
 
 /// The arithmetic of updates and epochs. Requires that `samples` and `global_batch` are positive,

@@ -10,12 +10,15 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/data/loader_options.hpp>
@@ -140,5 +143,19 @@ class staged_plan {
 
   core::pod_vector<stage> stages_;
 };
+
+/// The plan of a loader that holds so many updates at a time. Throws as its parts do.
+[[gnu::cold, gnu::noinline]] inline staged_plan plan_that_fits(std::size_t samples,
+                                                               const extent& image,
+                                                               const loader_options& o, int ranks,
+                                                               int updates) {
+  expects(samples <= std::numeric_limits<std::uint32_t>::max(),
+          "loader: the data set has more than 2^32 - 1 samples");
+  staged_plan plan(static_cast<std::int64_t>(samples), o, ranks);
+  const std::int64_t factor = plan.largest_factor();
+  expect_room(plan.first().global_batch * factor / ranks,
+              o.accumulate * (o.grow_micro_batch ? 1 : factor), updates, image.size());
+  return plan;
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::data
