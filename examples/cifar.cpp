@@ -73,9 +73,9 @@ void train(const plan& p, const Optimizer& optimizer) {
   std::printf("%s\n", describe(run, feed, p.epochs).c_str());
   const auto done = p.csv.empty() ? run.fit(feed, p.epochs) : run.fit(feed, p.epochs, csv{p.csv});
   const metrics last = run.evaluate(held_out, norm);
-  std::printf("validation accuracy %.2f %% of %lld images; %lld steps in %.1f s\n",
-              100 * last.accuracy(), static_cast<long long>(last.count),
-              static_cast<long long>(done.steps), done.seconds);
+  std::printf("validation accuracy %s %% of %lld images; %lld steps in %s s\n",
+              decimal::fixed(100 * last.accuracy(), 2).c_str(), static_cast<long long>(last.count),
+              static_cast<long long>(done.steps), decimal::fixed(done.seconds, 1).c_str());
 }
 
 template <Precision P>

@@ -145,10 +145,10 @@ void compare(const plan& p, const std::vector<int>& batches, const std::string& 
   std::printf("%-22s %-28s %8s %12s %12s\n", "method", "topology", "batch", "error", "bias");
   const auto print_row = [&](const char* method, const std::string& topology, int batch_size,
                              double error, double exact) {
-    std::fprintf(out.stream, "%s,%s,%d,%.9g,%.9g\n", method, topology.c_str(), batch_size, error,
-                 exact);
-    std::printf("%-22s %-28s %8d %12.3e %12.3e\n", method, topology.c_str(), batch_size, error,
-                exact);
+    std::fprintf(out.stream, "%s,%s,%d,%s,%s\n", method, topology.c_str(), batch_size,
+                 decimal::general(error, 9).c_str(), decimal::general(exact, 9).c_str());
+    std::printf("%-22s %-28s %8d %12s %12s\n", method, topology.c_str(), batch_size,
+                decimal::scientific(error, 3).c_str(), decimal::scientific(exact, 3).c_str());
   };
   for (const int b : batches) {
     print_row(

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <locale>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ void draw(const std::string& path, const std::string& title, const run& r, bool 
   const auto x = [&](int rank) { return left + column * rank; };
   const auto y = [&](double time) { return top + time / r.result.path.seconds * height; };
   std::ofstream out(path);
+  out.imbue(std::locale::classic());
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << " "
       << top + height + 44 << "\" font-family=\"sans-serif\" font-size=\"12\">\n"
       << "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"5.5\" refY=\"3\" markerWidth=\"7\" "
@@ -81,10 +83,11 @@ void draw(const std::string& path, const std::string& title, const run& r, bool 
         << "\" marker-end=\"url(#head)\"/>\n";
   char text[200];
   std::snprintf(text, sizeof text,
-                "messages: %llu, rounds: %llu, vectors sent in all: %.2f, time: %.2f",
+                "messages: %llu, rounds: %llu, vectors sent in all: %s, time: %s",
                 static_cast<unsigned long long>(r.result.messages),
                 static_cast<unsigned long long>(r.result.rounds),
-                static_cast<double>(r.result.bytes) / bytes_of_message, r.result.path.seconds);
+                decimal::fixed(static_cast<double>(r.result.bytes) / bytes_of_message, 2).c_str(),
+                decimal::fixed(r.result.path.seconds, 2).c_str());
   out << "<text x=\"" << width / 2 << "\" y=\"" << top + height + 32 << "\" text-anchor=\"middle\">"
       << text << "</text>\n</svg>\n";
   if (!out) throw error("draw_messages: cannot write " + path);

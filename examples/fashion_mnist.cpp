@@ -50,8 +50,8 @@ void train(const plan& p) {
                             : run.fit(feed, p.epochs, validation{held_out}, console{}, csv{p.csv});
       run.save(p.save);
       if (comm.rank() == 0)
-        std::printf("validation accuracy %.2f %% of %lld images; weights in %s\n",
-                    100 * done.last.validation->accuracy(),
+        std::printf("validation accuracy %s %% of %lld images; weights in %s\n",
+                    decimal::fixed(100 * done.last.validation->accuracy(), 2).c_str(),
                     static_cast<long long>(done.last.validation->count), p.save.c_str());
     });
   });

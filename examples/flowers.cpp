@@ -67,9 +67,9 @@ void train(const plan& p, const Communicator& comm) {
   const auto done = run.fit(feed, p.epochs, validation{held_out, 10, p.decode_threads}, console{});
   if (comm.rank() != 0) return;
   const metrics& last = *done.last.validation;
-  std::printf("validation accuracy %.1f %% of %lld photographs, loss %.3f\ninput: %s\n",
-              100 * last.accuracy(), static_cast<long long>(last.count), last.mean_loss(),
-              feed.statistics().describe().c_str());
+  std::printf("validation accuracy %s %% of %lld photographs, loss %s\ninput: %s\n",
+              decimal::fixed(100 * last.accuracy(), 1).c_str(), static_cast<long long>(last.count),
+              decimal::fixed(last.mean_loss(), 3).c_str(), feed.statistics().describe().c_str());
 }
 
 #if defined(WITH_MPI)

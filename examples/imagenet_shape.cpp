@@ -59,10 +59,12 @@ void measure(int samples, int warmup_steps, int steps, bool replay) {
     const auto out = run.step(batches, 0);
     const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
     if (k >= warmup_steps) least = std::min(least, seconds);
-    std::printf("step %d: loss %.4f, %.1f ms\n", k, out.train.mean_loss(), 1e3 * seconds);
+    std::printf("step %d: loss %s, %s ms\n", k, decimal::fixed(out.train.mean_loss(), 4).c_str(),
+                decimal::fixed(1e3 * seconds, 1).c_str());
     std::fflush(stdout);
   }
-  std::printf("%.1f images/s, of the fastest of %d steps\n", samples / least, steps);
+  std::printf("%s images/s, of the fastest of %d steps\n",
+              decimal::fixed(samples / least, 1).c_str(), steps);
 }
 
 }  // namespace

@@ -184,7 +184,8 @@ void train(const plan& p) {
       }
       if (i == 0) fp32 = mean;
       print(mean, fp32);
-      std::printf("%18s %+7.2f .. %+.2f\n", "", least, greatest);
+      std::printf("%18s %7s .. %s\n", "", decimal::with_sign(decimal::fixed(least, 2)).c_str(),
+                  decimal::with_sign(decimal::fixed(greatest, 2)).c_str());
     }
   });
 }

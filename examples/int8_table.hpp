@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/infer/integer_network.hpp>
@@ -132,10 +133,11 @@ inline result measured(const char* name, int repetitions, integer_network net,
 }
 
 inline void print(const result& r, const result& fp32) {
-  std::printf("%-18s %7.2f %% %+7.2f %10.0f %6.2f %10.0f %10.0f", r.name, r.accuracy,
-              r.accuracy - fp32.accuracy, r.bytes, fp32.bytes / r.bytes, r.images_a_second,
-              r.latency);
-  if (!std::isnan(r.equal)) std::printf(" %9.2f %%", r.equal);
+  std::printf("%-18s %7s %% %7s %10s %6s %10s %10s", r.name, decimal::fixed(r.accuracy, 2).c_str(),
+              decimal::with_sign(decimal::fixed(r.accuracy - fp32.accuracy, 2)).c_str(),
+              decimal::fixed(r.bytes, 0).c_str(), decimal::fixed(fp32.bytes / r.bytes, 2).c_str(),
+              decimal::fixed(r.images_a_second, 0).c_str(), decimal::fixed(r.latency, 0).c_str());
+  if (!std::isnan(r.equal)) std::printf(" %9s %%", decimal::fixed(r.equal, 2).c_str());
   std::printf("\n");
   std::fflush(stdout);
 }

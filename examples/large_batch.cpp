@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <locale>
 #include <vector>
 
 #include <cordee/cordee.hpp>
@@ -86,6 +87,7 @@ result train(const plan& p, int batch, const Optimizer& optimizer, const Trainin
 
 void sweep(const plan& p) {
   std::ofstream csv;
+  csv.imbue(std::locale::classic());
   if (!p.csv.empty()) {
     csv.open(p.csv);
     if (!csv) throw error("cannot write " + p.csv);
@@ -100,8 +102,9 @@ void sweep(const plan& p) {
                   "validation");
       for (const int batch : p.batches) {
         const result r = train(p, batch, optimizer, training, held_out);
-        std::printf("%6d %10d %6lld %10.4g %8.4f %9.2f %%\n", batch, r.accumulate,
-                    static_cast<long long>(r.steps), r.peak, r.loss, r.accuracy);
+        std::printf("%6d %10d %6lld %10s %8s %9s %%\n", batch, r.accumulate,
+                    static_cast<long long>(r.steps), decimal::general(r.peak, 4).c_str(),
+                    decimal::fixed(r.loss, 4).c_str(), decimal::fixed(r.accuracy, 2).c_str());
         std::fflush(stdout);
         if (csv.is_open())
           csv << concat(p.optimizer, ",", p.scaling, ",", p.epochs, ",", p.ranks, ",", p.seed, ",",

@@ -48,9 +48,10 @@ void train(const plan& p, const char* name, int ranks, int every, double from,
     const traffic training_traffic = sent;  // before the evaluation
     const metrics validated = run.evaluate(held_out, norm);
     if (comm.rank() != 0) return;
-    std::printf("%-44s %6.2f %%   %lld steps, %zu messages, %.1f MB\n", name,
-                100 * validated.accuracy(), static_cast<long long>(feed.steps(p.epochs)),
-                training_traffic.messages, 1e-6 * static_cast<double>(training_traffic.bytes));
+    std::printf("%-44s %6s %%   %lld steps, %zu messages, %s MB\n", name,
+                decimal::fixed(100 * validated.accuracy(), 2).c_str(),
+                static_cast<long long>(feed.steps(p.epochs)), training_traffic.messages,
+                decimal::fixed(1e-6 * static_cast<double>(training_traffic.bytes), 1).c_str());
     std::fflush(stdout);
   });
 }
@@ -61,9 +62,10 @@ void compare(const plan& p) {
       train(p, name.c_str(), ranks, every, from, training, held_out);
     };
     std::printf(
-        "%d ranks, batch %d, %g epochs, the learning rate falls at epoch %g: validation accuracy, "
+        "%d ranks, batch %d, %s epochs, the learning rate falls at epoch %s: validation accuracy, "
         "traffic\n",
-        p.ranks, p.batch, p.epochs, p.from);
+        p.ranks, p.batch, decimal::general(p.epochs, 6).c_str(),
+        decimal::general(p.from, 6).c_str());
     run("one process", 1, 1, 0);
     run("average at each step", p.ranks, 1, 0);
     run(concat("local: every ", p.every, " steps"), p.ranks, p.every, 0);

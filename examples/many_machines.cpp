@@ -57,8 +57,8 @@ void compare(const plan& p) {
         [&](mpi comm) {
           const result processes = train(p, comm, training, held_out, console{});
           if (comm.rank() != 0) return;
-          std::printf("%d processes: validation accuracy %.2f %%\n", comm.size(),
-                      processes.accuracy);
+          std::printf("%d processes: validation accuracy %s %%\n", comm.size(),
+                      decimal::fixed(processes.accuracy, 2).c_str());
           std::fflush(stdout);
           if (p.only_processes) return;
           result one_process;
@@ -66,10 +66,11 @@ void compare(const plan& p) {
             const result of_rank = train(p, thread, training, held_out);
             if (thread.rank() == 0) one_process = of_rank;
           });
-          std::printf(
-              "one process:  validation accuracy %.2f %%, the weights %s\n", one_process.accuracy,
-              std::ranges::equal(processes.weights, one_process.weights) ? "are the same bits"
-                                                                         : "differ");
+          std::printf("one process:  validation accuracy %s %%, the weights %s\n",
+                      decimal::fixed(one_process.accuracy, 2).c_str(),
+                      std::ranges::equal(processes.weights, one_process.weights)
+                          ? "are the same bits"
+                          : "differ");
         },
         {.deadline = std::chrono::seconds(p.deadline)});
   });

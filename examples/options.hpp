@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 
 namespace examples {
@@ -37,11 +38,9 @@ class options {
   }
   double number(std::string_view name, double default_value, std::string_view description) {
     const std::string value = string(name, cordee::concat(default_value), description);
-    char* end = nullptr;
-    const double x = std::strtod(value.c_str(), &end);
-    if (value.empty() || *end != '\0')
-      throw cordee::error(cordee::concat("--", name, " takes a number, not \"", value, "\""));
-    return x;
+    const auto x = cordee::decimal::parse<double>(value);
+    if (!x) throw cordee::error(cordee::concat("--", name, " takes a number, not \"", value, "\""));
+    return *x;
   }
   int whole(std::string_view name, int default_value, std::string_view description) {
     const double x = number(name, default_value, description);

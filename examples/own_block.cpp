@@ -102,8 +102,8 @@ void check() {
   }
   if (!(worst < 1e-5))
     throw error(concat("the gradient and finite differences of the loss differ by ", worst));
-  std::printf("the gradients of %zu tensors agree with finite differences to %.1e\n",
-              net_type::tensors(), worst);
+  std::printf("the gradients of %zu tensors agree with finite differences to %s\n",
+              net_type::tensors(), decimal::scientific(worst, 1).c_str());
 }
 
 }  // namespace
@@ -139,8 +139,8 @@ int main(int argc, char** argv) {
                   {.seed = seed}};
       const auto done = run.fit(feed, epochs, validation{held_out}, console{});
       if (comm.rank() == 0)
-        std::printf("validation accuracy %.1f %% of %lld images\n",
-                    100 * done.last.validation->accuracy(),
+        std::printf("validation accuracy %s %% of %lld images\n",
+                    decimal::fixed(100 * done.last.validation->accuracy(), 1).c_str(),
                     static_cast<long long>(done.last.validation->count));
     });
   });

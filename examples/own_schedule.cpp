@@ -75,8 +75,8 @@ int main(int argc, char** argv) {
       if (comm.rank() == 0) std::printf("%s\n", describe(run, feed, epochs).c_str());
       const auto done = run.fit(feed, epochs, validation{held_out}, console{});
       if (comm.rank() == 0)
-        std::printf("validation accuracy %.1f %% of %lld images\n",
-                    100 * done.last.validation->accuracy(),
+        std::printf("validation accuracy %s %% of %lld images\n",
+                    decimal::fixed(100 * done.last.validation->accuracy(), 1).c_str(),
                     static_cast<long long>(done.last.validation->count));
     });
   });

@@ -79,9 +79,10 @@ void print(const std::string& name, const result& r) {
     pushes += static_cast<double>(r.staleness[k]);
     sum += static_cast<double>(k) * static_cast<double>(r.staleness[k]);
   }
-  std::printf("%-44s %6.2f %%", name.c_str(), r.accuracy);
+  std::printf("%-44s %6s %%", name.c_str(), decimal::fixed(r.accuracy, 2).c_str());
   if (pushes > 0)
-    std::printf("   staleness %.2f, at most %zu", sum / pushes, r.staleness.size() - 1);
+    std::printf("   staleness %s, at most %zu", decimal::fixed(sum / pushes, 2).c_str(),
+                r.staleness.size() - 1);
   std::printf("\n");
   std::fflush(stdout);
 }
@@ -109,7 +110,8 @@ void compare(const plan& p) {
             }));
     };
     std::printf(
-        "%d ranks, batch %d, %g epochs%s: validation accuracy\n", p.ranks, p.batch, p.epochs,
+        "%d ranks, batch %d, %s epochs%s: validation accuracy\n", p.ranks, p.batch,
+        decimal::general(p.epochs, 6).c_str(),
         p.delay > 0 ? concat(", the last rank delayed by ", p.delay, " ms a step").c_str() : "");
     print("one process", launch(1, synchronous));
     print("synchronous", launch(p.ranks, synchronous));

@@ -30,6 +30,17 @@ foreach(violation "README.md:lost.hpp" "README.md:docs/gone.md" "README.md:tests
   set_tests_properties(source.paths_detects.${violation} PROPERTIES
     PASS_REGULAR_EXPRESSION "${file} names[ \n]+[A-Za-z/_\" ]*${path}," TIMEOUT ${deadline} LABELS source)
 endforeach()
+add_test(NAME source.locale COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -P ${PROJECT_SOURCE_DIR}/cmake/locale.cmake)
+foreach(violation "written.hpp: %8.3f" "written.hpp: strtod" "streamed.cpp: the stream table")
+  string(REGEX REPLACE "[ :%]+" "." name ${violation})
+  string(REPLACE "." "[.]" expected ${violation})
+  string(REPLACE " " "[ \n]+" expected ${expected})
+  add_test(NAME source.locale_detects.${name} COMMAND ${CMAKE_COMMAND}
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/locale_violations -P ${PROJECT_SOURCE_DIR}/cmake/locale.cmake)
+  set_tests_properties(source.locale_detects.${name} PROPERTIES
+    PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)
+endforeach()
 add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
 add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include -D MOST=227
@@ -65,5 +76,5 @@ add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DI
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
 set_tests_properties(source.layering source.readme source.paths source.umbrella source.public_names source.device_code
-  source.assigned_lists source.mirror source.format
+  source.assigned_lists source.mirror source.locale source.format
   PROPERTIES TIMEOUT 900 LABELS source)

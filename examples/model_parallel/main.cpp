@@ -180,8 +180,9 @@ void print(const char* name, const outcome& o, const outcome& expected) {
   double largest = 0;
   for (std::size_t i = 0; i < o.weights.size(); ++i)
     largest = std::max(largest, std::abs(o.weights[i] - expected.weights[i]));
-  std::printf("%-28s loss %.4f to %.4f   largest difference of a weight %.1e\n", name,
-              o.losses.front(), o.losses.back(), largest);
+  std::printf("%-28s loss %s to %s   largest difference of a weight %s\n", name,
+              decimal::fixed(o.losses.front(), 4).c_str(),
+              decimal::fixed(o.losses.back(), 4).c_str(), decimal::scientific(largest, 1).c_str());
   if (o.weights.size() != expected.weights.size() || !(largest < 1e-12))
     throw error(concat(name, ": not the weights of one rank"));
 }

@@ -61,8 +61,9 @@ void print(const char* name, const convolution_problem& p, const std::vector<int
               "batch", "compute ms", "batch ms", "filters ms");
   for (const int batch : batches) {
     const seconds t = of_step(p, batch, ranks, machine);
-    std::printf("%8d %12.3f %12.3f %12.3f   %s\n", batch, 1e3 * t.compute, 1e3 * t.divided_batch,
-                1e3 * t.split_filters,
+    std::printf("%8d %12s %12s %12s   %s\n", batch, decimal::fixed(1e3 * t.compute, 3).c_str(),
+                decimal::fixed(1e3 * t.divided_batch, 3).c_str(),
+                decimal::fixed(1e3 * t.split_filters, 3).c_str(),
                 t.split_filters < t.divided_batch ? "to split filters" : "to divide the batch");
   }
 }
@@ -112,7 +113,8 @@ int main(int argc, char** argv) {
           machine);
     std::printf("\npipeline of two stages of 50 ms, 25.7 M activations between them\n");
     for (const int m : {1, 2, 4, 8, 16, 32})
-      std::printf("%8d micro-batches   %.1f %% idle\n", m,
-                  100 * idle_share(m, 0.05, 32 * 256 * 56 * 56, machine));
+      std::printf(
+          "%8d micro-batches   %s %% idle\n", m,
+          decimal::fixed(100 * idle_share(m, 0.05, 32 * 256 * 56 * 56, machine), 1).c_str());
   });
 }

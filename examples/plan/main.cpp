@@ -20,6 +20,7 @@
 
 #include <cordee/comm/simulated/failures.hpp>
 #include <cordee/comm/simulated/step_times.hpp>
+#include <cordee/core/decimal.hpp>
 
 #include "networks.hpp"
 #include "prediction.hpp"
@@ -86,14 +87,10 @@ step_profile step_of(const options& o, const processor& p, std::span<const layer
 }
 
 std::string time_of(double seconds) {
-  char text[64];
-  if (seconds < 120)
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  else if (seconds < 7'200)
-    std::snprintf(text, sizeof text, "%.1f min", seconds / 60);
-  else
-    std::snprintf(text, sizeof text, "%.1f h", seconds / 3'600);
-  return text;
+  const auto in = [&](double unit, const char* name) {
+    return concat(decimal::fixed(seconds / unit, 1), name);
+  };
+  return seconds < 120 ? in(1, " s") : seconds < 7'200 ? in(60, " min") : in(3'600, " h");
 }
 
 /// Where a doubling of the ranks brings less than half of what it should, and what would help more:
@@ -106,17 +103,20 @@ void print_end(const curve& c, const step_profile& step, const machine& m, bool 
                      best_prediction(p.ranks, step, changed(m, 1e-6, 1), wire16).step.seconds,
                  wide = best_prediction(p.ranks, step, changed(m, 1, 10), wire16).step.seconds;
     std::printf(
-        "scaling ends         at %d ranks: twice the ranks of %d give %.2f times the images; %s "
-        "(step %.4f s; without latencies %.4f s, with ten times the bandwidth %.4f s)\n",
-        p.ranks, before.ranks, c.rate(p) / c.rate(before),
+        "scaling ends         at %d ranks: twice the ranks of %d give %s times the images; %s "
+        "(step %s s; without latencies %s s, with ten times the bandwidth %s s)\n",
+        p.ranks, before.ranks, decimal::fixed(c.rate(p) / c.rate(before), 2).c_str(),
         no_latency < wide ? "messages are many: latency" : "messages are long: bandwidth",
-        p.step.seconds, no_latency, wide);
+        decimal::fixed(p.step.seconds, 4).c_str(), decimal::fixed(no_latency, 4).c_str(),
+        decimal::fixed(wide, 4).c_str());
     return;
   }
   std::printf(
-      "scaling ends         beyond %d ranks: the last doubling gives %.2f times the images\n",
+      "scaling ends         beyond %d ranks: the last doubling gives %s times the images\n",
       c.points.back().ranks,
-      c.points.size() < 2 ? 1.0 : c.rate(c.points.back()) / c.rate(c.points.rbegin()[1]));
+      decimal::fixed(
+          c.points.size() < 2 ? 1.0 : c.rate(c.points.back()) / c.rate(c.points.rbegin()[1]), 2)
+          .c_str());
 }
 
 /// Steps S = S_min (1 + B_crit / B) and images E = E_min (1 + B / B_crit), as McCandlish et al.
@@ -129,17 +129,18 @@ void print_batches(const curve& c, const options& o, double watts) {
   double cheapest = std::numeric_limits<double>::infinity();
   for (const prediction& p : c.points) cheapest = std::min(cheapest, p.ranks * seconds(p));
   const prediction* worth = nullptr;
-  std::printf("\nbatches of %d images a rank, critical batch %.0f%s\n%8s %8s %12s %10s %6s\n",
-              c.images, critical, o.least_steps > 0 ? "" : " (times in units of S_min steps)",
-              "batch", "ranks", "steps", "time", "cost");
+  std::printf("\nbatches of %d images a rank, critical batch %s%s\n%8s %8s %12s %10s %6s\n",
+              c.images, decimal::fixed(critical, 0).c_str(),
+              o.least_steps > 0 ? "" : " (times in units of S_min steps)", "batch", "ranks",
+              "steps", "time", "cost");
   for (const prediction& p : c.points) {
     const double cost = p.ranks * seconds(p) / cheapest;
     if (cost <= 2) worth = &p;
-    std::printf("%8d %8d %12.1f %10s %6.2f", p.ranks * c.images, p.ranks,
-                least_steps * (1 + critical / (p.ranks * c.images)), time_of(seconds(p)).c_str(),
-                cost);
+    std::printf("%8d %8d %12s %10s %6s", p.ranks * c.images, p.ranks,
+                decimal::fixed(least_steps * (1 + critical / (p.ranks * c.images)), 1).c_str(),
+                time_of(seconds(p)).c_str(), decimal::fixed(cost, 2).c_str());
     if (watts > 0 && o.least_steps > 0)
-      std::printf("  %.1f kWh", p.ranks * seconds(p) * watts / 3.6e6);
+      std::printf("  %s kWh", decimal::fixed(p.ranks * seconds(p) * watts / 3.6e6, 1).c_str());
     std::printf("\n");
   }
   std::printf(
@@ -165,11 +166,12 @@ void print_failures(const options& o, double steps, double step_seconds) {
   }
   std::printf(
       "failures             one in %s; a checkpoint of %s every %lld steps (Young's interval is "
-      "%s): %s expected, %+.1f %%; 20 simulated runs take %s to %s\n",
+      "%s): %s expected, %s %%; 20 simulated runs take %s to %s\n",
       time_of(mtbf / o.ranks).c_str(), time_of(c.checkpoint_seconds).c_str(),
       static_cast<long long>(c.interval),
       time_of(static_cast<double>(young) * step_seconds).c_str(), time_of(expected).c_str(),
-      100 * (expected / total - 1), time_of(least).c_str(), time_of(most).c_str());
+      decimal::with_sign(decimal::fixed(100 * (expected / total - 1), 1)).c_str(),
+      time_of(least).c_str(), time_of(most).c_str());
 }
 
 void make_plan(const options& o) {
@@ -215,23 +217,25 @@ void make_plan(const options& o) {
               measured                  ? "of layers measured on a CPU"
               : o.images_per_second > 0 ? "measured on one processor"
                                         : "modelled from operations and bytes");
-  std::printf("step                 %.4f s, of which %.4f s are computation\n", at.step.seconds,
-              step.total());
-  std::printf(
-      "images a second      %.0f; linear scaling (K x one rank's) %.0f: efficiency %.1f %%\n",
-      o.batch / at.step.seconds, o.batch / one_rank, 100 * one_rank / at.step.seconds);
-  std::printf("exposed exchange     %.4f s, %.1f %% of a step\n", at.step.exposed,
-              100 * at.step.exposed_share());
-  std::printf("reducer              %s, buckets of %.1f MiB\n", at.reducer.c_str(),
-              static_cast<double>(at.bucket_bytes) / (1 << 20));
-  std::printf(
-      measured ? "memory of a rank     %.2f GB\n" : "memory of a rank     %.2f GB of %.0f\n",
-      memory / 1e9, gpu.memory_bytes / 1e9);
-  std::printf("%-20s %.0f steps, %s\n", concat(o.epochs, " epochs").c_str(), steps,
-              time_of(total).c_str());
+  std::printf("step                 %s s, of which %s s are computation\n",
+              decimal::fixed(at.step.seconds, 4).c_str(), decimal::fixed(step.total(), 4).c_str());
+  std::printf("images a second      %s; linear scaling (K x one rank's) %s: efficiency %s %%\n",
+              decimal::fixed(o.batch / at.step.seconds, 0).c_str(),
+              decimal::fixed(o.batch / one_rank, 0).c_str(),
+              decimal::fixed(100 * one_rank / at.step.seconds, 1).c_str());
+  std::printf("exposed exchange     %s s, %s %% of a step\n",
+              decimal::fixed(at.step.exposed, 4).c_str(),
+              decimal::fixed(100 * at.step.exposed_share(), 1).c_str());
+  std::printf("reducer              %s, buckets of %s MiB\n", at.reducer.c_str(),
+              decimal::fixed(static_cast<double>(at.bucket_bytes) / (1 << 20), 1).c_str());
+  std::printf("memory of a rank     %s GB%s\n", decimal::fixed(memory / 1e9, 2).c_str(),
+              measured ? "" : concat(" of ", decimal::fixed(gpu.memory_bytes / 1e9, 0)).c_str());
+  std::printf("%-20s %s steps, %s\n", concat(o.epochs, " epochs").c_str(),
+              decimal::fixed(steps, 0).c_str(), time_of(total).c_str());
   if (watts > 0)
-    std::printf("energy               %.1f kWh at %.0f W a processor\n",
-                total * watts * o.ranks / 3.6e6, watts);
+    std::printf("energy               %s kWh at %s W a processor\n",
+                decimal::fixed(total * watts * o.ranks / 3.6e6, 1).c_str(),
+                decimal::fixed(watts, 0).c_str());
   if (o.mtbf > 0) print_failures(o, steps, at.step.seconds);
   std::fflush(stdout);
 

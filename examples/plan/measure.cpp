@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <locale>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,7 @@ void measure(const options& o) {
   }
 
   std::ofstream out(o.csv);
+  out.imbue(std::locale::classic());
   out << "# " << o.network << ", fp32, LARS, " << workers << " of a CPU, least of " << o.repeats
       << "\npart,tensor,images,seconds\nforward,," << n << ',' << forward << '\n';
   double total = forward + optimizer;
@@ -102,8 +104,9 @@ void measure(const options& o) {
   }
   out << "optimizer,," << n << ',' << optimizer << '\n';
   if (!out.flush()) throw error(concat("--csv: ", o.csv, " cannot be written"));
-  std::printf("%s: %d images in %.4f s by %s, %.1f images a second: %s\n", o.network.c_str(),
-              o.images, total, workers.c_str(), o.images / total, o.csv.c_str());
+  std::printf("%s: %d images in %s s by %s, %s images a second: %s\n", o.network.c_str(), o.images,
+              decimal::fixed(total, 4).c_str(), workers.c_str(),
+              decimal::fixed(o.images / total, 1).c_str(), o.csv.c_str());
 }
 
 }  // namespace

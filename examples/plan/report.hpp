@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <locale>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct curve {
 
 inline void write_csv(const curve& c, const std::string& path) {
   std::ofstream out(path);
+  out.imbue(std::locale::classic());
   out << "ranks,batch,seconds_a_step,images_a_second,linear_images_a_second,efficiency,"
          "exposed_seconds,reducer,bucket_bytes\n";
   for (const prediction& p : c.points)
@@ -45,6 +47,7 @@ inline void write_svg(const curve& c, const std::string& title, const std::strin
     return top + height - std::log2(rate / c.rate(c.points.front())) / decades * height;
   };
   std::ofstream out(path);
+  out.imbue(std::locale::classic());
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 690 460\" "
          "font-family=\"sans-serif\" font-size=\"11\">\n"
          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"350\" y=\"22\" "

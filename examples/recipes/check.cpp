@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <string>
 
+#include <cordee/core/decimal.hpp>
+
 #include "recipes.hpp"
 
 int main() {
@@ -15,11 +17,12 @@ int main() {
               "updates", "s each", "minutes", "(printed)", "source");
   for_each_recipe([](auto recipe) {
     const published& f = recipe.figures;
-    std::printf("%-9s %7lld %10lld %6lld %13lld %6.3f %7.2f %9.1f  %s\n",
-                std::string(f.authors).c_str(), static_cast<long long>(f.batch),
-                static_cast<long long>(f.processors), static_cast<long long>(f.per_processor()),
-                static_cast<long long>(f.counted_steps()), f.seconds_a_step, f.counted_minutes(),
-                f.minutes, std::string(f.source).c_str());
+    std::printf(
+        "%-9s %7lld %10lld %6lld %13lld %6s %7s %9s  %s\n", std::string(f.authors).c_str(),
+        static_cast<long long>(f.batch), static_cast<long long>(f.processors),
+        static_cast<long long>(f.per_processor()), static_cast<long long>(f.counted_steps()),
+        decimal::fixed(f.seconds_a_step, 3).c_str(), decimal::fixed(f.counted_minutes(), 2).c_str(),
+        decimal::fixed(f.minutes, 1).c_str(), std::string(f.source).c_str());
   });
   for_each_recipe([](auto recipe) {
     std::printf("\n%s: %s\n  %s\n  %s\n  %s\n", std::string(recipe.figures.authors).c_str(),

@@ -60,12 +60,13 @@ void train(const plan& p, const char* data, int crop, const Training& training,
   std::printf(
       "%s (%s) at 1/%d: %s\n"
       "deviations: ResNet-8 on %s, not ResNet-50 on ImageNet; batch %lld, not %lld; "
-      "%d threads, not %lld processors; the schedule's %lld epochs in %g; learning rate times "
-      "%.4f\n",
+      "%d threads, not %lld processors; the schedule's %lld epochs in %s; learning rate times "
+      "%s\n",
       std::string(f.authors).c_str(), std::string(f.source).c_str(), p.scale,
       std::string(Recipe::precision::name).c_str(), data, static_cast<long long>(batch),
       static_cast<long long>(f.batch), p.ranks, static_cast<long long>(f.processors),
-      static_cast<long long>(f.epochs), p.epochs, rate_factor<Recipe>(p));
+      static_cast<long long>(f.epochs), decimal::general(p.epochs, 6).c_str(),
+      decimal::fixed(rate_factor<Recipe>(p), 4).c_str());
   std::fflush(stdout);
   threads::launch(p.ranks, [&](threads comm) {
     constexpr extent image =
@@ -88,8 +89,9 @@ void train(const plan& p, const char* data, int crop, const Training& training,
                 {.batch_norm_over = over, .seed = p.seed}};
     const auto done = run.fit(feed, p.epochs, validation{held_out});
     if (comm.rank() == 0)
-      std::printf("%s: %lld updates, validation accuracy %.2f %%\n", std::string(f.authors).c_str(),
-                  static_cast<long long>(done.steps), 100 * done.last.validation->accuracy());
+      std::printf("%s: %lld updates, validation accuracy %s %%\n", std::string(f.authors).c_str(),
+                  static_cast<long long>(done.steps),
+                  decimal::fixed(100 * done.last.validation->accuracy(), 2).c_str());
   });
 }
 

@@ -18,6 +18,8 @@
 #include <string>
 #include <string_view>
 
+#include <cordee/core/decimal.hpp>
+
 #include "examples/plan/networks.hpp"
 #include "examples/plan/processors.hpp"
 #include "recipes.hpp"
@@ -104,12 +106,18 @@ void simulate(const Recipe& recipe, const site& s) {
   const double computed = s.scaling > 0 ? s.scaling * update : update;
   const auto off = [](double predicted, double of) { return 100 * (predicted / of - 1); };
   std::printf(
-      "%-9s %5lld %-7s %7.4f %7.4f %6.0f  %7.4f %7.4f %7.4f%s %6.0f  %+6.1f %% %+6.1f %%  "
-      "%7.4f %+6.1f %%\n",
+      "%-9s %5lld %-7s %7s %7s %6s  %7s %7s %7s%s %6s  %6s %% %6s %%  "
+      "%7s %6s %%\n",
       std::string(f.authors).c_str(), static_cast<long long>(f.processors),
-      std::string(s.processor).c_str(), now.step, now.exposed, images / now.computed, printed,
-      update, update - computed, s.scaling > 0 ? " " : "?", images / computed,
-      off(now.step, printed), off(now.step, update), before.step, off(before.step, printed));
+      std::string(s.processor).c_str(), decimal::fixed(now.step, 4).c_str(),
+      decimal::fixed(now.exposed, 4).c_str(), decimal::fixed(images / now.computed, 0).c_str(),
+      decimal::fixed(printed, 4).c_str(), decimal::fixed(update, 4).c_str(),
+      decimal::fixed(update - computed, 4).c_str(), s.scaling > 0 ? " " : "?",
+      decimal::fixed(images / computed, 0).c_str(),
+      decimal::with_sign(decimal::fixed(off(now.step, printed), 1)).c_str(),
+      decimal::with_sign(decimal::fixed(off(now.step, update), 1)).c_str(),
+      decimal::fixed(before.step, 4).c_str(),
+      decimal::with_sign(decimal::fixed(off(before.step, printed), 1)).c_str());
   std::fflush(stdout);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 
 #include "settings.hpp"
@@ -73,9 +74,10 @@ inline void check_together(settings& s) {
   if (ramps && 2 * s.warmup > s.epochs)
     std::fprintf(
         stderr,
-        "train: warning: --warmup %g of --epochs %g: the learning rate rises for more than "
-        "half of the run; a tenth is usual, such as --warmup %g\n",
-        s.warmup, s.epochs, s.epochs / 10);
+        "train: warning: --warmup %s of --epochs %s: the learning rate rises for more than "
+        "half of the run; a tenth is usual, such as --warmup %s\n",
+        decimal::general(s.warmup, 6).c_str(), decimal::general(s.epochs, 6).c_str(),
+        decimal::general(s.epochs / 10, 6).c_str());
   if (s.target_threshold > 0 && s.loss != "binary_cross_entropy")
     refuse("--target-threshold with --loss ", s.loss, ": it belongs to binary_cross_entropy");
   if (s.mixup > 0 && s.cutmix > 0) refuse("give --mixup or --cutmix, not both");

@@ -102,7 +102,7 @@ data_sources open_photographs(const settings& s, const extent& image, const Open
 void write_settings(const settings& s) {
   const std::string path = s.output + "/settings.ini";
   std::ofstream file(path);
-  file << s.text << std::flush;
+  file.write(s.text.data(), static_cast<std::streamsize>(s.text.size())).flush();
   if (!file) throw error(concat("cannot write ", path, "; make room, or give another --output"));
 }
 

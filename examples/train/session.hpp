@@ -30,9 +30,11 @@
 namespace train {
 
 inline void print_metrics(const metrics& m) {
-  std::printf("validation: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images\n", m.mean_loss(),
-              100 * m.accuracy(), 100 * static_cast<double>(m.top5) / static_cast<double>(m.count),
-              static_cast<long long>(m.count));
+  std::printf(
+      "validation: loss %s, top-1 %s %%, top-5 %s %% of %lld images\n",
+      decimal::fixed(m.mean_loss(), 4).c_str(), decimal::fixed(100 * m.accuracy(), 2).c_str(),
+      decimal::fixed(100 * static_cast<double>(m.top5) / static_cast<double>(m.count), 2).c_str(),
+      static_cast<long long>(m.count));
 }
 
 inline std::string class_name(int label, const std::vector<std::string>& names) {
@@ -48,7 +50,7 @@ inline void print_classes(const confusion_matrix& m, const std::vector<std::stri
       if (k != label && m(label, k) > (other < 0 ? 0 : m(label, other))) other = k;
     const auto share = [](const char* name, double x, const char* nothing) {
       char text[40];
-      std::snprintf(text, sizeof text, "%s %6.2f %%", name, 100 * x);
+      std::snprintf(text, sizeof text, "%s %6s %%", name, decimal::fixed(100 * x, 2).c_str());
       return std::string(std::isnan(x) ? nothing : text);
     };
     std::printf(
@@ -77,8 +79,8 @@ inline void print_prediction(const std::string& file, const double* probabilitie
   std::printf("%s:", file.c_str());
   for (int k = 0; k < std::min(classes, 3); ++k) {
     const int label = order[static_cast<std::size_t>(k)];
-    std::printf("%s %s %.1f %%", k == 0 ? "" : ",", class_name(label, names).c_str(),
-                100 * probabilities[label]);
+    std::printf("%s %s %s %%", k == 0 ? "" : ",", class_name(label, names).c_str(),
+                decimal::fixed(100 * probabilities[label], 1).c_str());
   }
   std::printf("\n");
 }
@@ -178,9 +180,11 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   if (run.comm().rank() == 0 && s.dry_run) {
     const double seconds = timer.callback->seconds_per_update();
     std::printf(
-        "measured       %.3g s an update, %.3g s an epoch without validation; the process "
-        "has had %.0f MB\n",
-        seconds, seconds * static_cast<double>(feed.steps(1)), peak_megabytes());
+        "measured       %s s an update, %s s an epoch without validation; the process "
+        "has had %s MB\n",
+        decimal::general(seconds, 3).c_str(),
+        decimal::general(seconds * static_cast<double>(feed.steps(1)), 3).c_str(),
+        decimal::fixed(peak_megabytes(), 0).c_str());
   } else if (run.comm().rank() == 0 && summary.last.validation) {
     print_metrics(*summary.last.validation);
     std::printf("input: %s\n", feed.statistics().describe().c_str());
