@@ -138,6 +138,7 @@ TEST_CASE("bootstrap_relay: a hello with another secret is refused, and does not
   CHECK(relay.next_refusal() == " as rank -1: its secret is not rank 0's");
   CHECK(relay.next_refusal() == "");  // one of each rank, and of what is none
   CHECK(frames(a).empty());
+  CHECK(relay.not_informed() == "");
   tcp_connection b = join(relay, 1, 3);
   CHECK(relay.refusals() == " as rank 2: it has no secret, but rank 0 has one");
 }

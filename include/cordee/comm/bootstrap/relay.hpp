@@ -191,7 +191,7 @@ class bootstrap_relay {
       answer(connection, h.rank, failure);
       fail(failure);
     } else {
-      connection.send({frame::refused, 0, concat(why, remedy)});
+      answer(connection, h.rank, {frame::refused, 0, concat(why, remedy)});
     }
   }
   // To a rank that joins later: also which ranks it need not wait for.
