@@ -11,6 +11,9 @@
 // the identity initially (Goyal et al., 2017).
 #pragma once
 
+#include <string_view>
+
+#include <cordee/nn/batch_norm_settings.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/sample_gradients.hpp>
@@ -46,6 +49,7 @@ class batch_norm_node {
                                                layout_builder& layout)
       : problem_(problem),
         segment_(layout.next_segment),
+        name_(layout.table[segment_].name),
         gamma_(layout.table[segment_].offset),
         beta_(layout.table[segment_ + 1].offset),
         mean_(layout.table[layout.next_statistic].offset),
@@ -79,6 +83,7 @@ class batch_norm_node {
     requires(B::computes_statistics)
   {
     ops::batch_statistics<real> out{};
+    expect_several_values(pass);
     has_statistics_ = takes_statistics(pass) && !pass.batch_norm_allreduce &&
                       problem_.ghost_batches(pass.samples) == 1;
     if (has_statistics_)
@@ -89,6 +94,7 @@ class batch_norm_node {
 
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
+    expect_several_values(pass);
     y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
     saved_ = saved(pass);
     x_ = x;
@@ -103,6 +109,7 @@ class batch_norm_node {
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,
                                                        pass.batch_norm_allreduce, pass.s);
+      expect_several_values();
     } else {
       count_ = problem_.frozen_count;
       batch_norm_evaluate<number, V, Epilogue>(problem_, pass.samples, t, residual,
@@ -196,6 +203,15 @@ class batch_norm_node {
   [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
     return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
   }
+  // Where ranks share their statistics the values of all count.
+  void expect_several_values(const forward_pass<B>& pass) const {
+    if (problem_.has_single_value(pass.samples) && takes_statistics(pass) &&
+        !pass.batch_norm_allreduce)
+      refuse_single_value(problem_, name_);
+  }
+  void expect_several_values() const {  // on a GPU count_ is this rank's
+    if (B::device::host_memory && count_ == 1) refuse_single_value(problem_, name_);
+  }
   [[nodiscard]] real* saved(const forward_pass<B>& pass) const {
     return pass.saved->template buffer_for<real>(activation_ + 1,
                                                  problem_.saved_size(pass.samples, V));
@@ -205,6 +221,7 @@ class batch_norm_node {
   const number* forward_quantizing(const forward_pass<B>& pass, const number* x,
                                    const number* residual, const Target& to) {
     if (to.bytes == nullptr) return forward(pass, x, residual);
+    expect_several_values(pass);
     y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
     saved_ = saved(pass);
     x_ = x;
@@ -217,6 +234,7 @@ class batch_norm_node {
       count_ = batch_norm_statistics<number, V>(problem_, pass.samples, t, pass.plane + mean_,
                                                 pass.plane + variance_, pass.batch_norm_allreduce,
                                                 pass.s);
+    if (!constant) expect_several_values();
     const double values = batch_norm_normalize_quantizing<V, Epilogue>(
         constant ? ops::batch_norm_problem{problem_.in} : problem_, pass.samples, t, residual, to,
         pass.s);
@@ -235,7 +253,9 @@ class batch_norm_node {
   }
 
   ops::batch_norm_problem problem_;
-  std::size_t segment_, gamma_, beta_, mean_, variance_, packed_, activation_;
+  std::size_t segment_;
+  std::string_view name_;  // of the scale
+  std::size_t gamma_, beta_, mean_, variance_, packed_, activation_;
   double count_ = 0;
   bool has_statistics_ = false;  // of this pass, from the convolution before
   const number* x_ = nullptr;

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <limits>
+#include <string_view>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 
@@ -36,5 +38,18 @@ struct batch_norm_settings {
             "network: .batch_norm_moving_average = false is not written for GPUs yet");
   }
 };
+
+/// Throws usage_error for the layer whose scale is the tensor `scale`.
+[[noreturn, gnu::cold]] inline void refuse_single_value(const ops::batch_norm_problem& at,
+                                                        std::string_view scale) {
+  throw usage_error(concat(
+      "batch norm \"", scale.substr(0, scale.rfind('.')),
+      "\" takes the variance of 1 value for each of ", at.in.channels,
+      " channels (1 sample of 1 pixel",
+      at.ghost_batch > 0 ? concat(" is left in a ghost batch of ", at.ghost_batch) : "",
+      "), which is none: train on two samples or more in each micro-batch of a rank, the last one "
+      "of "
+      "an epoch among them, on larger images, with batch_norm_over = 0, or freeze the layer"));
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -60,6 +60,11 @@ struct batch_norm_problem {
     return (static_cast<std::size_t>(samples) + ghost_batch_size(samples) - 1) /
            ghost_batch_size(samples);
   }
+  /// Whether one of these ghost batches has a single value for each channel.
+  [[nodiscard]] constexpr bool has_single_value(int samples) const {
+    return in.pixels() == 1 && samples > 0 &&
+           (static_cast<std::size_t>(samples) - 1) % ghost_batch_size(samples) == 0;
+  }
   /// Channels rounded up to whole blocks.
   [[nodiscard]] constexpr std::size_t padded_channels(int block) const {
     return channel_blocks(in.channels, block) * static_cast<std::size_t>(block);

@@ -3,8 +3,8 @@
 //
 // The state of a run: every number that changes from step to step and is not in the arena's planes.
 //
-//   progress    step, applied, round; epoch and learning rate of the last step; skips in a row and in
-//               a window; gradients of zero in a row
+//   progress    step, applied, round; epoch and learning rate of the last step; skips in a row and
+//               in a window; gradients of zero in a row
 //   scale       the loss scale, and the finite steps since it last changed
 //   fit         the loader's position, skipped steps, the sums of the epoch so far, the averages of
 //               the gradient's noise, class names and normalization of the data
