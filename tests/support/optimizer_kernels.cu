@@ -37,7 +37,7 @@ struct one_step {
   static void take(const O& optimizer, detail::train::planes<float, gpu, O, solo>& planes,
                    const step_info& info, std::span<const segment> all, gpu::stream s) {
     planes.initialize(optimizer, solo{}, {}, s);
-    planes.begin_step(info, s);
+    planes.begin_step(info, true, s);
     planes.compute_norms(all, 0, true, s);
     planes.record_norms(all, 0, true, s);
     planes.add_local_norms(all, 0, s);

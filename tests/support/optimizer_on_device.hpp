@@ -87,7 +87,7 @@ class single_rank {
   /// description.
   bool step(const step_info& info, bool finite) {
     if (!finite && O::needs == agreement::mixing) planes_.clear(planes_.grads(), s_);
-    planes_.begin_step(info, s_);
+    planes_.begin_step(info, true, s_);
     planes_.compute_norms(test_segments(), 0, true, s_);
     planes_.record_norms(test_segments(), 0, true, s_);
     const auto v = planes_.view_of(test_segments(), 0, finite);

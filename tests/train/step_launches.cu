@@ -198,7 +198,7 @@ TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
   const auto steps = count_steps(false, 1, nothing);
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
-    CHECK(steps[k].launches <= 236);
+    CHECK(steps[k].launches <= 237);
     CHECK(steps[k].waits == 1);
   }
   CHECK(steps[2].executions == 161);
@@ -220,10 +220,10 @@ TEST_CASE("ResNet-50 by engine tensor_core and in int8, eager: launches and copi
   check_memory(halves);
   check_memory(bytes);
   for (std::size_t k = 1; k < halves.size(); ++k) {
-    CHECK(halves[k].launches <= 345);
+    CHECK(halves[k].launches <= 346);
     CHECK(halves[k].copies <= 6);
     CHECK(halves[k].waits == 1);
-    CHECK(bytes[k].launches <= 342);
+    CHECK(bytes[k].launches <= 343);
     CHECK(bytes[k].copies <= 8);
     CHECK(bytes[k].waits == 1);  // for the ranges, too
   }
@@ -254,7 +254,7 @@ TEST_CASE("ResNet-50, captured: temporary memory that has moved is not replayed"
 TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no further wait") {
   const auto steps = count_steps(false, 2, nothing);
   CHECK(steps[2].executions == 2 * 161);
-  CHECK(steps[2].launches < 2 * 236);
+  CHECK(steps[2].launches < 2 * 237);
   CHECK(steps[2].clears == 0);
   CHECK(steps[2].waits == 1);
   check_memory(steps);
@@ -286,7 +286,7 @@ TEST_CASE("ResNet-50 by native over NCCL, eager: the host waits once a step, and
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
     CHECK(steps[k].means == buckets_of_resnet50);
-    CHECK(steps[k].launches <= 236);
+    CHECK(steps[k].launches <= 237);
     CHECK(steps[k].polls == 1);  // a wait that watches NCCL, too
     CHECK(steps[k].waits == 0);
   }
@@ -314,7 +314,7 @@ TEST_CASE("ResNet-50 by native over NCCL: shared statistics of batch norms are n
   check_memory(replayed);
   for (std::size_t k = 1; k < eager.size(); ++k) {
     CHECK(eager[k].means == buckets_of_resnet50 + sums);
-    CHECK(eager[k].launches <= 339);  // two more for each of 53 batch norms; the bar is 350
+    CHECK(eager[k].launches <= 340);  // two more for each of 53 batch norms; the bar is 350
     CHECK(eager[k].polls == 1);
     CHECK(eager[k].waits == 0);
   }

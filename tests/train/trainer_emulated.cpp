@@ -137,3 +137,25 @@ TEST_CASE("emulated GPU: fit, evaluate, save and load work as on the CPU") {
   const double expected = loss_on(emulated(1));
   CHECK(relatively_close(loss_on(cpu(1)), expected, 1e-5));
 }
+
+TEST_CASE("trainer: on a GPU a step that would make running statistics infinite is skipped") {
+  const auto held = on_ranks(2, [](threads comm) {
+    emulated device(1);
+    net_of<fp32, emulated> net{device};
+    loader feed{images, comm, {.global_batch = 4, .seed = 1}};
+    trainer run{net, lars{.weight_decay = 1e-4, .trust_coefficient = 0.01},
+                constant{.learning_rate = 0.2}, ring{comm}};
+    upload<emulated> uploaded(device);
+    const auto host = [&] {
+      return copy_to_host<float, emulated>(device, run.weights(), run.compute());
+    };
+    auto first = run.weights("conv1.weight");
+    const std::vector<float> large(first.size, 1e22f);
+    device.copy(first.data, large.data(), large.size() * sizeof(float), run.compute());
+    run.adopt_weights();
+    const auto before = host();
+    const bool applied = run.step(uploaded.to(feed.next(), run.compute()), 0).applied;
+    return !applied && host() == before;
+  });
+  CHECK((held[0] && held[1]));
+}

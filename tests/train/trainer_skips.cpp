@@ -73,6 +73,32 @@ TEST_CASE("exact: max_nonfinite_steps in a row end the run with the segment's na
   }
 }
 
+TEST_CASE("exact: running statistics that would be infinite skip the step, on all ranks alike") {
+  for (const int ranks : {1, 3}) {
+    const std::string message = error_message([&] {
+      threads::launch(
+          ranks,
+          [&](threads comm) {
+            quadratic<fp32> model;
+            const double infinity = std::numeric_limits<double>::infinity();
+            if (comm.rank() == 0) model.poisons = {{1, 4, infinity}, {3, 4, infinity}, {4, 4}};
+            trainer run{model, sgd{}, slow_start, ring{comm}, {.max_nonfinite_steps = 2}};
+            for (int k = 0; k < 9; ++k) {
+              const bool applied = run.step(std::array{one_each(ranks)}, k).applied;
+              CHECK(applied == (k != 1 && k != 3));
+              CHECK(run.statistics()[0] == (k == 0 || k == 1 ? 1 : 2));
+            }
+          },
+          long_deadline);
+    });
+    if (ranks == 1)
+      CHECK(contains(message,
+                     "2 steps in a row had a NaN or an infinity, this time "
+                     "in what would be batch norm's running statistics"));
+    CHECK(contains(message, "2 steps in a row"));
+  }
+}
+
 TEST_CASE("without check_finite nothing is tested and nothing is skipped") {
   quadratic<fp64> model;
   model.poisons = {{1, 0}};

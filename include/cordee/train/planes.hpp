@@ -97,11 +97,26 @@ class planes {
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
   }
-  /// Resets the status and saves the running statistics, in case the step is skipped.
-  void begin_step(const step_info& info, stream s) {
+  /// Resets the status and saves the running statistics, in case the step is skipped. `checks`: its
+  /// gradient is tested.
+  void begin_step(const step_info& info, bool checks, stream s) {
+    checks_ = checks;
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(s, begin_step_op{info, status()});
     copy(saved_statistics_.span(), statistics(), s);
+  }
+
+  /// After a step's forward passes: spoils `gradient` if a running statistic is not finite now.
+  void check_statistics(span gradient, stream s) {
+    const span now = statistics();
+    const check_statistics_op<Real> op{now.data, saved_statistics_.span().data, gradient.data,
+                                       status()};
+    if (!checks_ || now.empty()) return;
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    if constexpr (!D::host_memory)
+      for_each(s, now.size, op);
+    else
+      for (std::size_t i = 0; i < now.size; ++i) op(i);
   }
 
   /// What a reducer gets of one bucket: `values` to mix, its own slots, scratch memory.
@@ -254,6 +269,7 @@ class planes {
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment
   buffer<step_status, D> step_status_;
+  bool checks_ = true;  // this step's gradient is tested
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

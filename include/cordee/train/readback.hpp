@@ -28,6 +28,7 @@ concept HasDeviceMetrics = requires(const M m) {
 inline void enter_status(step_outcome& out, const step_status& status, bool mixes) {
   out.squared_global_norm = status.squared_global_norm;
   out.squared_local_norm = status.squared_local_norm;
+  out.overflows_statistics = status.nonfinite_statistics != 0;
   out.zeroed_buckets = mixes ? status.nonfinite_norms : 0;
   out.applied = mixes || status.nonfinite_norms == 0;
 }

@@ -33,7 +33,10 @@ inline std::string describe_step(const step_outcome& last, bool scaled) {
       in_a_row ? concat(p.nonfinite_steps, " steps in a row")
                : concat(p.nonfinite_in_window, " of the last ", (p.step - 1) % progress::window + 1,
                         " steps"),
-      " had a gradient with a NaN or an infinity, this time first in \"", tensor, "\"",
+      last.overflows_statistics
+          ? " had a NaN or an infinity, this time in what would be batch norm's running statistics"
+          : concat(" had a gradient with a NaN or an infinity, this time first in \"", tensor,
+                   "\""),
       describe_step(last, scaled), ": ",
       at_smallest
           ? "the loss scale is at its smallest, so samples or activations overflow in 16 bits, not "

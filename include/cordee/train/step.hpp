@@ -70,6 +70,7 @@ struct step_outcome {
   double squared_global_norm = std::numeric_limits<double>::quiet_NaN();
   double squared_local_norm = 0;             // of this rank's gradient, if measure_gradient_noise
   bool applied = true;                       // false: this rank skipped the step
+  bool overflows_statistics = false;         // this rank's running statistics would be infinite
   int zeroed_buckets = 0;                    // replaced by a zero gradient (mixing optimizers)
   double loss_scale = 1;                     // with which this step's gradients were computed
   std::optional<double> exposed_exchange{};  // seconds, as in step_record

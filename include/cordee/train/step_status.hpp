@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/math.hpp>
@@ -24,12 +25,13 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 
 struct step_status {
   step_info info{};
-  loss_scale scale{};                    // this step's; after rescale_op the next one's
-  float unscale = 1;                     // 1 / scale, rounded to single precision
-  double squared_global_norm = 0;        // squared norm of the gradients recorded so far
-  double squared_local_norm = 0;         // of this rank's own, before the reduction, if measured
-  std::int32_t nonfinite_norms = 0;      // recordings in this step that are NaN or infinite
-  std::int32_t last_norm_nonfinite = 0;  // whether the last one is
+  loss_scale scale{};                     // this step's; after rescale_op the next one's
+  float unscale = 1;                      // 1 / scale, rounded to single precision
+  double squared_global_norm = 0;         // squared norm of the gradients recorded so far
+  double squared_local_norm = 0;          // of this rank's own, before the reduction, if measured
+  std::int32_t nonfinite_norms = 0;       // recordings in this step that are NaN or infinite
+  std::int32_t last_norm_nonfinite = 0;   // whether the last one is
+  std::int32_t nonfinite_statistics = 0;  // whether a running statistic of this rank would be
 };
 
 /// Resets the status at the beginning of a step; the loss scale is kept.
@@ -40,7 +42,7 @@ struct begin_step_op {
   CORDEE_HOST_DEVICE void operator()(std::size_t) const {
     status->info = info;
     status->squared_global_norm = status->squared_local_norm = 0;
-    status->nonfinite_norms = status->last_norm_nonfinite = 0;
+    status->nonfinite_norms = status->last_norm_nonfinite = status->nonfinite_statistics = 0;
   }
 };
 
@@ -81,6 +83,21 @@ struct rescale_op {
   CORDEE_HOST_DEVICE void operator()(std::size_t) const {
     status->scale.update(options, status->nonfinite_norms == 0);
     status->unscale = status->scale.inverse();
+  }
+};
+
+/// Spoils a rank's gradient where its forward passes made running statistics `now` not finite that
+/// were finite `before`: the test of the gradient then finds it, on every rank that gets it.
+template <class Real>
+struct check_statistics_op {
+  const Real *now, *before;
+  Real* gradient;
+  step_status* status;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t i) const {
+    if (core::isfinite(now[i]) || !core::isfinite(before[i])) return;
+    *gradient = std::numeric_limits<Real>::quiet_NaN();
+    status->nonfinite_statistics = 1;
   }
 };
 

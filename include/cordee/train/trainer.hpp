@@ -205,7 +205,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     graph_cache_.begin_step(micro.size());
     exchange_.begin_step(out_.info);
     readback_.begin(micro.size());
-    planes_.begin_step(out_.info, stream_);
+    planes_.begin_step(out_.info, checks_gradient(), stream_);
     if (micro.empty() || !detail::train::overwrites(micro.front())) planes_.clear(grads(), stream_);
   }
 
