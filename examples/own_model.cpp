@@ -55,7 +55,7 @@ struct softmax_regression {
     const auto w = packed.span();
     x.resize(count * pixels);
     dz.resize(count * classes);
-    sums = {.count = b.count};
+    sums = metrics{.count = b.count};
     for (std::size_t n = 0; n < count; ++n) {
       for (std::size_t i = 0; i < pixels; ++i)
         x[n * pixels + i] =

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <new>
+#include <source_location>
 #include <span>
 #include <string>
 #include <system_error>
@@ -31,7 +32,10 @@ inline std::string error_message(int code) { return std::generic_category().mess
 /// A file that could not be read, whatever its bytes are.
 class read_error : public error {
  public:
-  using error::error;
+  // Not inherited: nvcc 13.0 aborts at the default argument of error's constructor.
+  explicit read_error(const std::string& message,
+                      std::source_location location = std::source_location::current())
+      : error(message, location) {}
 };
 
 /// An owned file descriptor.
