@@ -51,6 +51,8 @@ add_test(NAME source.device_code_detects COMMAND ${CMAKE_COMMAND}
   -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
 set_tests_properties(source.device_code_detects PROPERTIES
   PASS_REGULAR_EXPRESSION "optim/dropped.hpp:14: in a kernel" TIMEOUT ${deadline} LABELS source)
+add_test(NAME source.opens COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -P ${PROJECT_SOURCE_DIR}/cmake/opens.cmake)
 add_test(NAME source.assigned_lists COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -P ${PROJECT_SOURCE_DIR}/cmake/assigned_lists.cmake)
 foreach(line 18 19 21 23 24)
@@ -76,5 +78,5 @@ add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DI
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
 set_tests_properties(source.layering source.readme source.paths source.umbrella source.public_names source.device_code
-  source.assigned_lists source.mirror source.locale source.format
+  source.assigned_lists source.opens source.mirror source.locale source.format
   PROPERTIES TIMEOUT 900 LABELS source)

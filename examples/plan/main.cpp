@@ -11,9 +11,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <span>
+#include <sstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +21,7 @@
 #include <cordee/comm/simulated/failures.hpp>
 #include <cordee/comm/simulated/step_times.hpp>
 #include <cordee/core/decimal.hpp>
+#include <cordee/io/file.hpp>
 
 #include "networks.hpp"
 #include "prediction.hpp"
@@ -63,9 +64,8 @@ const auto& find_by_name(const char* option, const All& all, const std::string& 
 }
 machine machine_of(const options& o) {
   if (o.machine.empty()) return default_machine;
-  std::ifstream in(o.machine);
-  if (!in) throw error(concat("--machine: ", o.machine, " cannot be read"));
   try {
+    std::istringstream in(cordee::detail::io::read_text(o.machine));
     return read_machine(in);
   } catch (const error& e) {
     throw error(concat("--machine: ", o.machine, ": ", e.what()));
@@ -77,9 +77,8 @@ step_profile step_of(const options& o, const processor& p, std::span<const layer
                      int images, int bytes_a_number) {
   step_profile modelled = estimate_step(p, o.efficiency, layers, images, bytes_a_number);
   if (o.layers.empty()) return modelled;
-  std::ifstream in(o.layers);
-  if (!in) throw error(concat("--layers: ", o.layers, " cannot be read"));
   try {
+    std::istringstream in(cordee::detail::io::read_text(o.layers));
     return read_step_times(in, modelled.table, images);
   } catch (const error& e) {
     throw error(concat("--layers: ", o.layers, ": ", e.what()));

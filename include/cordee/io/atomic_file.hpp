@@ -72,7 +72,7 @@ inline void make_folders(const std::string& path) {
 /// Makes the names in a folder durable. Returns 0, or errno if the disk failed; file systems that
 /// cannot flush a folder, and folders that may not be read, count as flushed.
 inline int flush_folder(const std::string& folder) {
-  const descriptor file(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
+  const descriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file.is_open() || ::fsync(file.number()) == 0) return 0;
   return errno == EIO || errno == ENOSPC || errno == EDQUOT ? errno : 0;
 }

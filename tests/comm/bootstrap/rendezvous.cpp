@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cordee/comm/bootstrap/rendezvous.hpp>
 
@@ -87,6 +88,18 @@ TEST_CASE("rendezvous_tcp: what can be no address and no port is an error with i
         concat("MASTER_ADDR=\"", name, "\" is neither a host's name nor its address")));
   for (const int port : {-1, 0, 65536})
     CHECK(message("node1", port) == concat("MASTER_ADDR: port ", port, " is not from 1 to 65535"));
+}
+
+TEST_CASE("first_line: of a regular file alone, of which a limited number of bytes is read") {
+  const folder files;
+  CHECK(first_line(files.put("a", {'x', 'y', '\n', 'z'}), 9) == "xy");
+  CHECK(first_line(files.file("a"), 1) == "x");
+  CHECK(first_line(files.file("absent"), 9).empty());
+  REQUIRE(::mkfifo(files.file("pipe").c_str(), 0600) ==
+          0);  // nobody writes: to open it would block
+  ::alarm(30);
+  CHECK(first_line(files.file("pipe"), 9).empty());
+  ::alarm(0);
 }
 
 TEST_CASE("secret_from_environment: the variable, or else the first line of the file") {

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <locale>
 #include <optional>
 #include <random>
@@ -27,6 +26,7 @@
 #include <cordee/comm/launcher_environment.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -96,6 +96,19 @@ inline rank_assignment assignment_of_this_process() {
   return digits;
 }
 
+/// The first line of a regular file, of which `most` bytes are read; empty if it cannot be read.
+[[gnu::cold]] inline std::string first_line(const std::string& path, std::size_t most) {
+  try {
+    const io::input_file file(path);
+    std::vector<std::uint8_t> bytes(
+        static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), most)));
+    file.read_at(0, bytes);
+    return {bytes.begin(), std::find(bytes.begin(), bytes.end(), std::uint8_t{'\n'})};
+  } catch (const io::read_error&) {  // perhaps another rank writes it now
+    return {};
+  }
+}
+
 /// The value of CORDEE_SECRET_KEY, or the first line of the file that CORDEE_SECRET_KEY_FILE names;
 /// empty where neither is set.
 template <class Variable>
@@ -104,10 +117,7 @@ template <class Variable>
   const char* const path = variable("CORDEE_SECRET_KEY_FILE");
   std::string secret = key != nullptr ? key : "";
   if (key == nullptr && path != nullptr) {
-    std::ifstream file(path);
-    std::array<char, longest_secret + 2> line{};
-    file.getline(line.data(), line.size());
-    secret = line.data();
+    secret = first_line(path, longest_secret + 1);
     if (secret.empty())
       throw error(
           concat("CORDEE_SECRET_KEY_FILE: cannot read a secret in the first line of ", path));
@@ -195,9 +205,9 @@ struct rendezvous_file {
                        ": choose a folder that all ranks can access and rank 0 may write to"));
   }
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
-    std::array<char, detail::comm::longest_address> line{};  // longer ones are none of ours
-    if (!std::ifstream(path).getline(line.data(), line.size())) return {};
-    return detail::comm::bootstrap_address::parse(line.data());
+    const std::string line = detail::comm::first_line(path, detail::comm::longest_address);
+    if (line.empty() || line.size() == detail::comm::longest_address) return {};  // none of ours
+    return detail::comm::bootstrap_address::parse(line.c_str());
   }
 };
 
