@@ -41,6 +41,7 @@ esac
 if [ -t 0 ]; then set -m; exec </dev/null; fi
 "$mpirun" "$@" <&0 &
 launcher=$!
+set +m
 pass() { kill -"$1" $launcher 2>/dev/null || :; }
 stop() { if [ -n "${asked:-}" ]; then pass "$1"; else asked=1; pass USR1; fi; }
 for signal in HUP USR1; do trap "pass $signal" $signal; done
