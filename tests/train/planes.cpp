@@ -92,7 +92,7 @@ TEST_CASE("planes: trainables() is the table without its statistics, which are a
 TEST_CASE("planes: a table may have statistics only, or none") {
   memory<0, 0> none(cpu(1), std::span(t4_table).first(4));
   CHECK(none.statistics().size == 0);
-  none.begin_step({}, {});
+  none.begin_step({}, true, {});
   record_nan(none);
   none.undo_if_nonfinite(true, {});
   constexpr segment seen[] = {{"seen", kind::statistic, 0, 1}};
@@ -106,7 +106,7 @@ TEST_CASE("planes: a NaN restores the statistics of before the step, and nothing
   for (const bool nonfinite : {true, false}) {
     memory<1, 0> p(cpu(1), t4_table);
     fill(p, 3);
-    p.begin_step({}, {});
+    p.begin_step({}, true, {});
     for (const auto plane : {p.weights(), p.grads(), p.slot(0)})
       for (double& x : plane) x = -1;
     if (nonfinite) record_nan(p);
@@ -122,7 +122,7 @@ TEST_CASE("planes: a NaN restores the statistics of before the step, and nothing
 TEST_CASE("planes: a bucket is cleared for its own NaN, the reducer's slots for any of the step") {
   memory<0, 1> p(cpu(1), t4_table);
   fill(p, 3);
-  p.begin_step({}, {});
+  p.begin_step({}, true, {});
   record_nan(p);  // and then a record of finite norms
   p.grads()[0] = 1;
   p.compute_norms(p.trainables(), 0, false, {});
@@ -135,7 +135,7 @@ TEST_CASE("planes: a bucket is cleared for its own NaN, the reducer's slots for 
   p.clear_if_nonfinite(p.grads().subspan(0, 64), {});
   for (std::size_t i = 0; i < 320; ++i)
     CHECK(p.grads()[i] == (i < 64 ? 0 : 1000 + static_cast<double>(i)));
-  p.begin_step({}, {});
+  p.begin_step({}, true, {});
   fill(p, 3);
   p.undo_if_nonfinite(true, {});
   CHECK(p.reducer_slot(0)[1] == 2001);
@@ -153,7 +153,7 @@ TEST_CASE("planes: unless_nonfinite() runs nothing after a NaN") {
   record_nan(p);
   p.unless_nonfinite({}, optimizer);
   CHECK(done == 1);
-  p.begin_step({}, {});
+  p.begin_step({}, true, {});
   p.unless_nonfinite({}, optimizer);
   CHECK(done == 2);
 }
@@ -239,7 +239,7 @@ TEST_CASE("planes: compute_norms() fills the norms of its segments, record_norms
   CHECK(all.squared_grad_norms[1] == 8);
   CHECK(all.squared_grad_norms[2] == 18);
   for (std::size_t k = 0; k < 4; ++k) CHECK(all.squared_weight_norms[k] == 0);
-  p.begin_step({}, {});
+  p.begin_step({}, true, {});
   p.compute_norms(p.trainables(), 0, true, {});
   p.record_norms(p.trainables(), 0, false, {});
   CHECK(p.read_status({}).squared_global_norm == 4 + 8 + 18 + 16);

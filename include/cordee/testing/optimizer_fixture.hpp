@@ -126,7 +126,7 @@ class optimizer_fixture {
     if constexpr (detail::optim::norms_of<O> == norms_needed::before_propose) measure_norms(true);
   }
   void measure_norms(bool of_weights) {
-    planes_.begin_step(info_, stream_);
+    planes_.begin_step(info_, true, stream_);
     planes_.compute_norms(planes_.trainables(), 0, of_weights, stream_);
     planes_.record_norms(planes_.trainables(), 0, true, stream_);
     norms_known_ = true;
