@@ -117,9 +117,10 @@ int main(int argc, char** argv) {
             if (batch == 64) smallest = a;
             if (a >= smallest - 0.005) usable[augments][copies] = batch;
             const auto [low, high] = std::minmax_element(of_seeds.begin(), of_seeds.end());
-            std::printf("%s, %s, batch %d: learning rate %g, accuracy %.4f (%.4f to %.4f)\n",
+            std::printf("%s, %s, batch %d: learning rate %s, accuracy %s (%s to %s)\n",
                         augments ? "augmented" : "plain", copies ? "copies" : "no copies", batch,
-                        best, a, *low, *high);
+                        decimal::general(best, 6).c_str(), decimal::fixed(a, 4).c_str(),
+                        decimal::fixed(*low, 4).c_str(), decimal::fixed(*high, 4).c_str());
           }
         }
       for (const bool augments : {false, true})

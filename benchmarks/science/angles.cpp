@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/decimal.hpp>
+
 #include "benchmarks/science/hessian.hpp"
 #include "benchmarks/science/results.hpp"
 #include "benchmarks/science/small_cnn.hpp"
@@ -96,9 +98,11 @@ void measure(const Training& data, science::results& table, const plan& p, int s
       }
   }
   for (const auto& [where, values] : angles)
-    std::printf("t = %d, j = %d: angle %.1f degrees (%.1f to %.1f), change %.2f\n", where.first,
-                where.second, median(values), *std::min_element(values.begin(), values.end()),
-                *std::max_element(values.begin(), values.end()), median(changes[where]));
+    std::printf("t = %d, j = %d: angle %s degrees (%s to %s), change %s\n", where.first,
+                where.second, decimal::fixed(median(values), 1).c_str(),
+                decimal::fixed(*std::min_element(values.begin(), values.end()), 1).c_str(),
+                decimal::fixed(*std::max_element(values.begin(), values.end()), 1).c_str(),
+                decimal::fixed(median(changes[where]), 2).c_str());
   const std::pair early{starts.front(), 8}, late{starts.back(), 8};
   std::printf("passes: %s\n", median(angles[early]) > median(angles[late]) &&
                                       median(changes[early]) > median(changes[late])

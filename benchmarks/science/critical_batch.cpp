@@ -131,8 +131,11 @@ void compare(const Experiment& e, science::results& table, const std::vector<int
     for (int seed = 1; seed <= seeds; ++seed) of_seeds.push_back(updates(of_batch.rate, seed));
     of_batch.updates = median(of_seeds);
     const auto [least, most] = std::minmax_element(of_seeds.begin(), of_seeds.end());
-    std::printf("batch %d: learning rate %g, median %g updates (%g to %g), %g samples\n", batch,
-                of_batch.rate, of_batch.updates, *least, *most, batch * of_batch.updates);
+    std::printf("batch %d: learning rate %s, median %s updates (%s to %s), %s samples\n", batch,
+                decimal::general(of_batch.rate, 6).c_str(),
+                decimal::general(of_batch.updates, 6).c_str(), decimal::general(*least, 6).c_str(),
+                decimal::general(*most, 6).c_str(),
+                decimal::general(batch * of_batch.updates, 6).c_str());
     if (of_batch.updates < e.most_updates(batch))
       runs.push_back({static_cast<double>(batch), of_batch.updates});
   }
@@ -144,11 +147,15 @@ void compare(const Experiment& e, science::results& table, const std::vector<int
   double fewest = 1e300;
   for (const critical_batch::run& r : runs) fewest = std::min(fewest, r.batch * r.updates);
   const double at_largest = runs.back().batch * runs.back().updates;
-  std::printf("S_min %.3g updates, E_min %.3g samples, B_crit %.3g, relative error %.2f\n",
-              fit.fewest_updates, fit.fewest_samples, fit.batch(), fit.relative_error);
-  std::printf("noise scale at batch %d: %.3g, %.2f times B_crit\n", middle, noise,
-              noise / fit.batch());
-  std::printf("samples at the largest batch: %.2f times the fewest\n", at_largest / fewest);
+  std::printf("S_min %s updates, E_min %s samples, B_crit %s, relative error %s\n",
+              decimal::general(fit.fewest_updates, 3).c_str(),
+              decimal::general(fit.fewest_samples, 3).c_str(),
+              decimal::general(fit.batch(), 3).c_str(),
+              decimal::fixed(fit.relative_error, 2).c_str());
+  std::printf("noise scale at batch %d: %s, %s times B_crit\n", middle,
+              decimal::general(noise, 3).c_str(), decimal::fixed(noise / fit.batch(), 2).c_str());
+  std::printf("samples at the largest batch: %s times the fewest\n",
+              decimal::fixed(at_largest / fewest, 2).c_str());
   const double ratio = noise / fit.batch();
   const bool passes =
       at_largest >= 2 * fewest && fit.relative_error < 0.35 && ratio > 0.25 && ratio < 4;

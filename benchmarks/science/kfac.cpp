@@ -78,8 +78,10 @@ void measure(const plan& p, setting& s, std::uint64_t seed) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   s.steps.push_back(done.steps);
-  std::printf("%s,%g,%g,%llu,%d,%.4f,%.1f\n", s.method, s.learning_rate, s.damping,
-              static_cast<unsigned long long>(seed), done.steps, done.accuracy, seconds);
+  std::printf("%s,%s,%s,%llu,%d,%s,%s\n", s.method, decimal::general(s.learning_rate, 6).c_str(),
+              decimal::general(s.damping, 6).c_str(), static_cast<unsigned long long>(seed),
+              done.steps, decimal::fixed(done.accuracy, 4).c_str(),
+              decimal::fixed(seconds, 1).c_str());
   std::fflush(stdout);
 }
 
@@ -124,8 +126,9 @@ int main(int argc, char** argv) {
       for (setting* s : {&first, &natural}) measure(p, *s, static_cast<std::uint64_t>(seed));
     for (setting* s : {&first, &natural}) {
       const auto [least, most] = std::minmax_element(s->steps.begin(), s->steps.end());
-      std::printf("%s, learning rate %g, damping %g: median %d updates, %d to %d\n", s->method,
-                  s->learning_rate, s->damping, median(s->steps), *least, *most);
+      std::printf("%s, learning rate %s, damping %s: median %d updates, %d to %d\n", s->method,
+                  decimal::general(s->learning_rate, 6).c_str(),
+                  decimal::general(s->damping, 6).c_str(), median(s->steps), *least, *most);
     }
     const bool passes = median(natural.steps) < median(first.steps);
     std::printf("fewer updates by K-FAC: %s\n", passes ? "yes" : "no");

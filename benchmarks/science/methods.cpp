@@ -225,9 +225,12 @@ void compare(const E& e, science::results& table, const std::vector<std::string>
         if (accuracy(rate, 1) > accuracy(best, 1)) best = rate;
       if (of_run == batches[0]) untuned = best;
       const science::spread tuned = of_seeds(best), ruled = of_seeds(untuned);
-      std::printf("%s, batch %d: %.2f +- %.2f %% at %g; by the rule %.2f +- %.2f %% at %g\n",
-                  m.name.c_str(), batch, 100 * tuned.mean, 100 * tuned.deviation, best,
-                  100 * ruled.mean, 100 * ruled.deviation, untuned);
+      std::printf("%s, batch %d: %s +- %s %% at %s; by the rule %s +- %s %% at %s\n",
+                  m.name.c_str(), batch, decimal::fixed(100 * tuned.mean, 2).c_str(),
+                  decimal::fixed(100 * tuned.deviation, 2).c_str(),
+                  decimal::general(best, 6).c_str(), decimal::fixed(100 * ruled.mean, 2).c_str(),
+                  decimal::fixed(100 * ruled.deviation, 2).c_str(),
+                  decimal::general(untuned, 6).c_str());
       std::fflush(stdout);
     }
   }
@@ -242,10 +245,10 @@ std::vector<std::string> split_words(const std::string& text) {
 std::vector<double> split_numbers(const std::string& text) {
   std::vector<double> numbers;
   for (const std::string& word : split_words(text)) {
-    char* end = nullptr;
-    numbers.push_back(std::strtod(word.c_str(), &end));
-    if (*end != '\0' || !(numbers.back() > 0))
+    const auto number = decimal::parse<double>(word);
+    if (!number || !(*number > 0))
       throw error("expected positive numbers separated by commas, not \"" + text + "\"");
+    numbers.push_back(*number);
   }
   return numbers;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 
 namespace science {
@@ -32,7 +33,10 @@ class results {
     while (std::getline(in, line)) {
       const std::size_t seconds = line.rfind(','), value = line.rfind(',', seconds - 1);
       if (seconds == std::string::npos || value == std::string::npos) continue;  // cut short
-      known_[line.substr(0, value)] = std::stod(line.substr(value + 1));
+      const std::string number = line.substr(value + 1, seconds - value - 1);
+      const auto known = cordee::decimal::parse<double>(number);
+      if (!known) throw cordee::error(cordee::concat(path_, ": \"", number, "\" is not a number"));
+      known_[line.substr(0, value)] = *known;
     }
     if (is_new) append(header);
   }

@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include <cordee/core/decimal.hpp>
+
 #include "benchmarks/science/hessian.hpp"
 #include "benchmarks/science/results.hpp"
 #include "benchmarks/science/small_cnn.hpp"
@@ -145,15 +147,17 @@ void compare(const Training& data, science::results& table, const plan& p,
     }
     medians[s.name] = median(eigenvalues);
     const auto [least, most] = std::minmax_element(eigenvalues.begin(), eigenvalues.end());
-    std::printf(
-        "%s, batch %d, learning rate %g: eigenvalue %.3g (%.3g to %.3g), |w| %.3g, %.3g epochs\n",
-        s.name.c_str(), s.batch, s.rate, medians[s.name], *least, *most, median(norms),
-        median(epochs));
+    std::printf("%s, batch %d, learning rate %s: eigenvalue %s (%s to %s), |w| %s, %s epochs\n",
+                s.name.c_str(), s.batch, decimal::general(s.rate, 6).c_str(),
+                decimal::general(medians[s.name], 3).c_str(), decimal::general(*least, 3).c_str(),
+                decimal::general(*most, 3).c_str(), decimal::general(median(norms), 3).c_str(),
+                decimal::general(median(epochs), 3).c_str());
   }
   std::printf(
-      "sharper by the large batch: %.2f times at the same learning rate, %.2f times at the "
+      "sharper by the large batch: %s times at the same learning rate, %s times at the "
       "scaled one\npasses: %s\n",
-      medians["large"] / medians["small"], medians["large_scaled"] / medians["small"],
+      decimal::fixed(medians["large"] / medians["small"], 2).c_str(),
+      decimal::fixed(medians["large_scaled"] / medians["small"], 2).c_str(),
       medians["large"] > medians["small"] ? "yes" : "no");
 }
 
