@@ -10,6 +10,7 @@
 #include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/train/early_stopping.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/differing_rank.hpp"
@@ -98,4 +99,18 @@ TEST_CASE("same_loaders: the augmentation, by every digit") {
         "fit: the augmentation differs: rank 0 has random horizontal flip, probability 0.5, rank 2 "
         "has none: give every rank the same");
   CHECK(contains(flipped(0.5000001), "rank 2 has random horizontal flip, probability 0.5000001"));
+}
+
+TEST_CASE("same_loaders: a callback's settings that decide when the run ends") {
+  const auto stopped = [](int patience) {
+    return refusal([=](threads comm, bool odd) {
+      toy_loader feed{.rank_count = 3};
+      detail::train::expect_same_loaders(
+          comm, feed, [](double) { return 0.1; }, 1,
+          early_stopping{.patience = odd ? patience : 5});
+    });
+  };
+  CHECK(stopped(5).empty());
+  CHECK(contains(stopped(6),
+                 "fit: a callback of fit differs: rank 0 has early_stopping, .patience 5, "));
 }

@@ -42,6 +42,7 @@
 #include <cordee/checkpoint/run_folder.hpp>
 #include <cordee/checkpoint/stop_signal.hpp>
 #include <cordee/comm/collectives.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -67,6 +68,11 @@ struct checkpoint {
   double epoch = 0;         // of the update before
   std::int64_t saved = -1;  // the step saved last
   std::chrono::steady_clock::time_point saved_at{};
+
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("checkpoint, .every ", every.steps, " steps, ", every.epochs, " epochs");
+  }
 
   /// Refuses before other callbacks open their files. Takes the folder's lock first.
   template <class Run>

@@ -46,7 +46,8 @@ struct part {
 inline constinit thread_local bool writes_exact_numbers = false;
 
 /// While it lives, concat writes this thread's floating-point numbers with as many digits as give
-/// them back: descriptions are equal where the numbers in them are.
+/// them back: descriptions are equal where the numbers in them are. Nothing is exchanged meanwhile:
+/// simulated ranks share a thread.
 class exact_numbers {
  public:
   exact_numbers() : before_(writes_exact_numbers) { writes_exact_numbers = true; }

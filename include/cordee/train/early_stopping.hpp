@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <string>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/train/best_epoch.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -23,6 +25,12 @@ struct early_stopping {
   double minimum_delta = 0;
   validation_measure measure = validation_measure::accuracy;
   detail::train::best_epoch seen{};
+
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("early_stopping, .patience ", patience, ", .minimum_delta ", minimum_delta,
+                  ", of the ", detail::train::name_of(measure));
+  }
 
   template <class Run>
   void begin_on_all_ranks(Run&, double) {

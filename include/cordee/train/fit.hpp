@@ -130,7 +130,8 @@ template <class Run, class F, class... Callbacks>
           "fit: the loader and the reducer's communicator have different numbers of ranks");
   set_decided_batch(run, feed);
   constexpr bool single_rank = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
-  if constexpr (!single_rank) expect_same_loaders(run.comm(), feed, run.schedule(), epochs);
+  if constexpr (!single_rank)
+    expect_same_loaders(run.comm(), feed, run.schedule(), epochs, callbacks...);
 
   const bool reports = run.comm().rank() == 0;
   fit_state& state = run.fit_state();

@@ -16,10 +16,12 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/train/fit.hpp>
@@ -144,6 +146,11 @@ template <detail::train::Feed F>
 struct recalibration {
   F& feed;
   int updates = 8;
+
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("recalibration, .updates ", updates);
+  }
 
   template <class Run>
   void begin_validation_on_all_ranks(Run& run) {

@@ -56,11 +56,21 @@ template <class F, class S>
   return all;
 }
 
+/// What decides when a callback exchanges or ends the run; of one that writes files alone nothing.
+template <class C>
+[[gnu::cold]] void add_callback(settings& all, const C& callback) {
+  const core::exact_numbers all_digits;
+  if constexpr (requires { callback.rank_settings(); })
+    all.add("a callback of fit", std::string(callback.rank_settings()));
+}
+
 /// Throws on every rank, "fit: ...", with the first setting that differs. Collective.
-template <class Communicator, class F, class S>
+template <class Communicator, class F, class S, class... Callbacks>
 [[gnu::cold]] void expect_same_loaders(const Communicator& comm, F& feed, const S& schedule,
-                                       double epochs) {
-  expect_same_settings(comm, loader_settings(feed, schedule, epochs), "fit");
+                                       double epochs, const Callbacks&... callbacks) {
+  settings own = loader_settings(feed, schedule, epochs);
+  (add_callback(own, callbacks), ...);
+  expect_same_settings(comm, own, "fit");
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <string>
 
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
@@ -36,6 +37,11 @@ struct target_accuracy {
   bool stops = true;
   std::optional<result> reached{};
   std::chrono::steady_clock::time_point begun{};
+
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("target_accuracy, .accuracy ", accuracy, ", .stops ", stops);
+  }
 
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
