@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -125,6 +129,18 @@ TEST_CASE("top_k: golden, the largest of each tensor, the first of equal ones") 
   CHECK(by_rank[1][0].residual == std::vector<double>{0, 0, 3, -3});
   CHECK(by_rank[0][1].mean == std::vector<double>{0.5, 0, 1.5, -1.25});
   CHECK(by_rank[0][1].residual == std::vector<double>(4));
+}
+
+TEST_CASE("top_k: the places that it sorts are in the memory that it is given") {
+  const float x[] = {1, -4, 2, 3};
+  std::byte code[2 * 8];
+  alignas(4) std::byte workspace[top_k::workspace(4)] = {};
+  top_k{.fraction = 0.5}.encode(4, x, code, workspace);
+  std::array<std::uint32_t, 4> places;
+  std::memcpy(places.data(), workspace, sizeof places);
+  CHECK(std::is_permutation(places.begin(), places.end(), std::array{0U, 1U, 2U, 3U}.begin()));
+  CHECK(std::min(places[0], places[1]) == 1);
+  CHECK(std::max(places[0], places[1]) == 3);
 }
 
 TEST_CASE("scaled_sign: golden") {

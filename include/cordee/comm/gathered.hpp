@@ -21,8 +21,8 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
-#include <vector>
 
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/one_shot.hpp>
@@ -44,9 +44,13 @@ struct top_k {
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return count(n) * (sizeof(std::uint32_t) + sizeof(Real));
   }
+  /// Bytes of memory that encode() needs beside the code.
+  [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
+    return n * sizeof(std::uint32_t);
+  }
   template <class Real>
-  void encode(std::size_t n, const Real* x, std::byte* code) const {
-    std::vector<std::uint32_t> places(n);
+  void encode(std::size_t n, const Real* x, std::byte* code, std::byte* workspace) const {
+    const std::span places(reinterpret_cast<std::uint32_t*>(workspace), n);
     std::iota(places.begin(), places.end(), 0u);
     const auto k = static_cast<std::ptrdiff_t>(count(n));
     // NaN before infinity before numbers; of equal ones the first.
@@ -124,12 +128,14 @@ struct gathered {
   Communicator comm;
   Code code{};
 
-  /// Every rank's code, for any number of tensors, which begin at multiples of 64 numbers.
+  /// The code's workspace and every rank's code, for any number of tensors, which begin at multiples
+  /// of 64 numbers.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     const std::size_t tensors = n / detail::core::segment_alignment + 1;
-    return static_cast<std::size_t>(comm.size()) *
-           (code.template bytes<Real>(n) + tensors * code.template bytes<Real>(1));
+    return workspace(n) +
+           static_cast<std::size_t>(comm.size()) *
+               (code.template bytes<Real>(n) + tensors * code.template bytes<Real>(1));
   }
 
   template <class Real, Device D>
@@ -145,7 +151,8 @@ struct gathered {
     std::size_t size = 0;  // of a code
     for_each_tensor(
         m, [&](std::size_t, std::size_t count) { size += code.template bytes<Real>(count); });
-    const detail::comm::rank_rows<std::byte, D> codes{m.scratch.data, size, p};  // (p, size)
+    const detail::comm::rank_rows<std::byte, D> codes{m.scratch.data + workspace(n), size,
+                                                      p};  // (p, size)
     const auto each = [&](int rank, const auto& f) {
       std::byte* at = codes(rank).data;
       for_each_tensor(m, [&](std::size_t first, std::size_t count) {
@@ -155,7 +162,10 @@ struct gathered {
     };
     const auto own = codes(comm.rank());
     each(comm.rank(), [&](std::size_t first, std::size_t count, std::byte* at) {
-      code.encode(count, x + first, at);
+      if constexpr (has_workspace)
+        code.encode(count, x + first, at, m.scratch.data);
+      else
+        code.encode(count, x + first, at);
       code.add(count, at, e + first);
     });
     for (std::size_t i = 0; i < n; ++i) {
@@ -177,6 +187,15 @@ struct gathered {
   }
 
  private:
+  static constexpr bool has_workspace = requires { Code::workspace(std::size_t{}); };
+  // Of the largest tensor that n numbers can be, in front of the codes.
+  [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
+    if constexpr (has_workspace)
+      return Code::workspace(n);
+    else
+      return 0;
+  }
+
   // f(first number, numbers) of each tensor in the bucket, or of all numbers where it has none.
   template <class View, class F>
   static void for_each_tensor(const View& m, const F& f) {
