@@ -109,15 +109,13 @@ void add_options(CLI::App& app, settings& s) {
   data("--held-out", s.held_out, "That part, of each class")->check(CLI::Range(0.0, 0.9));
   data("--classes", s.classes, "Number of classes, where the data do not say it")
       ->check(non_negative);
-  data("--first-label", s.first_label,
-       "Label of the first class in shards; -1: 1 of tfrecord, 0 of webdataset")
+  data("--first-label", s.first_label, "Of the first class in shards; -1: 1 of tfrecord, else 0")
       ->check(CLI::Range(-1, 1 << 30));
   data("--decode-threads", s.decode_threads, "Per rank; 0: the cores divided by the ranks")
       ->check(non_negative);
   app.add_flag("--scaled-decoding", s.scaled_decoding, "Decode large JPEGs at a reduced scale")
       ->group("Data");
-  app.add_flag("--skip-broken", s.skip_broken,
-               "Replace or leave out, count and print what is broken or suspicious")
+  app.add_flag("--skip-broken", s.skip_broken, "Leave out or replace, and count, what is broken")
       ->group("Data");
 
   const auto augmentation = [&](auto name, auto& x, auto help) {

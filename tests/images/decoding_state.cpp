@@ -17,15 +17,7 @@
 using namespace cordee;
 using namespace support;
 using detail::images::decoding_state;
-
-namespace {
-
-std::string read_text(const std::string& path) {
-  const auto bytes = detail::io::read_file(path);
-  return {bytes.begin(), bytes.end()};
-}
-
-}  // namespace
+using detail::io::read_text;
 
 TEST_CASE("decoding_state: the first broken image is printed at once, all by reason at the end") {
   const folder f;
