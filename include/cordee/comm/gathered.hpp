@@ -128,8 +128,8 @@ struct gathered {
   Communicator comm;
   Code code{};
 
-  /// The code's workspace and every rank's code, for any number of tensors, which begin at multiples
-  /// of 64 numbers.
+  /// The code's workspace and every rank's code, for any number of tensors, which begin at
+  /// multiples of 64 numbers.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     const std::size_t tensors = n / detail::core::segment_alignment + 1;
