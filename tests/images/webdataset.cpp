@@ -148,6 +148,8 @@ TEST_CASE(
   CHECK(data.label(0) == 0);
   CHECK(data.label(1) == 1);
   CHECK(shard.make(entries, {.first_label = 1}).classes() == 2);
+  CHECK(shard.make(entries).describe().ends_with(
+      "; no label is below 1: set .first_label, or .classes"));
   CHECK(contains_all(shard.refusal(entries, {.classes = 2, .broken = broken_image::skip}),
                      {"b.jpg: label 2, expected 0 to 1"}));
   CHECK(contains_all(shard.refusal(entries, {.first_label = 2, .broken = broken_image::skip}),

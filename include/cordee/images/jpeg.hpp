@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes regions of JPEG images by libjpeg-turbo. CMYK and YCCK become RGB as by Pillow, which takes
-// all of them as Adobe's programs write them, inverted: round(c k / 255) of the file's c and k.
+// Decodes regions of JPEG images by libjpeg-turbo. CMYK and YCCK become RGB as by Pillow, which
+// takes all of them as Adobe's programs write them, inverted: round(c k / 255) of the file's c and
+// k.
 //
 // libjpeg reports errors by longjmp, which runs no destructors. So every function that calls
 // setjmp calls the library alone, between functions of this class that own no objects; memory is
@@ -83,7 +84,7 @@ class jpeg_reader {
 
  private:
   static constexpr int most_scans = 500;
-  // What a file of several scans is counted as before they are: it needs memory for all coefficients.
+  // Assumed of files of several scans until they are counted: it needs memory for all coefficients.
   static constexpr unsigned fewest_scans = 6;
   // Columns beside a region that are decoded, too: the upsampling of a color component reads the
   // neighbors of a pixel, and at the borders of what is decoded it has none.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of numbers in a MATLAB 5 file, each compressed, as by MATLAB, or not, as by SciPy unless it
-// is asked to (MathWorks, "MAT-File Format"; numbers are little-endian):
+// Arrays of numbers in a MATLAB 5 file, each compressed, as by MATLAB, or not, as by SciPy unless
+// it is asked to (MathWorks, "MAT-File Format"; numbers are little-endian):
 //
 //   header         128 bytes, the last four: version 0x0100, "IM"
 //   elements       as they are, or type 15 and size, 4 bytes each, then a zlib stream of one

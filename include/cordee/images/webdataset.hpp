@@ -6,10 +6,10 @@
 //
 //   train-000.tar:   n01/17.jpg   n01/17.cls   n01/17.json   n01/18.jpg   n01/18.cls ...
 //
-// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls). Other members are passed over
-// and counted by their endings. `0.4.jpg` is of the sample 0, and its ending is 4.jpg: so it is
-// passed over beside the sample's own image, as a mask a.seg.png is; but where a sample would vanish
-// by it, as with 0.4.jpg and 0.4.cls, it is refused.
+// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls). Other members are passed
+// over and counted by their endings. `0.4.jpg` is of the sample 0, and its ending is 4.jpg: so it
+// is passed over beside the sample's own image, as a mask a.seg.png is; but where a sample would
+// vanish by it, as with 0.4.jpg and 0.4.cls, it is refused.
 //
 // Every rank indexes and opens all shards, by headers and labels alone, and reads images at their
 // offsets. In an update it reads a contiguous range of the order (images/shard_order.hpp), so its
@@ -45,8 +45,9 @@ struct webdataset_options {
   int first_label = 0;                // of the files: 1 where labels are 1 .. classes
   std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
   /// Links, devices, absolute paths and those with .., samples without image or label, second
-  /// images or labels of a sample, and names with two dots by which a sample would vanish. A shard that is damaged or compressed is always an error. An
-  /// image that cannot be decoded is a matter of decoding_options::broken.
+  /// images or labels of a sample, and names with two dots by which a sample would vanish. A shard
+  /// that is damaged or compressed is always an error. An image that cannot be decoded is a matter
+  /// of decoding_options::broken.
   broken_image broken = broken_image::refuse;
 };
 
@@ -66,6 +67,7 @@ class tar_samples {
   std::vector<std::size_t> ends;  // of each file's samples
   std::string names;              // of images, each ended by a zero byte
   reason_counts left_out, passed_over;
+  std::string unused_labels;  // classes without samples, if their number is not an option
 
   /// Adds the samples of one more shard.
   void add(const std::string& path, const webdataset_options& options) {
@@ -215,6 +217,10 @@ class webdataset {
                          all->passed_over.describe()));
     const auto by_label = [](const auto& a, const auto& b) { return a.label < b.label; };
     const auto last = std::max_element(all->samples.begin(), all->samples.end(), by_label);
+    const auto first = std::min_element(all->samples.begin(), all->samples.end(), by_label);
+    if (options_.classes == 0 && first->label > 0)
+      all->unused_labels = concat("; no label is below ", options_.first_label + first->label,
+                                  ": set .first_label, or .classes");
     contents_ = std::move(all);
     if (options_.classes == 0) options_.classes = last->label + 1;
     if (last->label >= options_.classes)
@@ -260,7 +266,7 @@ class webdataset {
     return concat(size(), " samples in ", contents_->files.size(), " tar shards, ", classes(),
                   " classes; shards shuffled, and their samples in a buffer of ",
                   options_.shuffle_buffer, counted(contents_->left_out, "left out"),
-                  counted(contents_->passed_over, "passed over"));
+                  counted(contents_->passed_over, "passed over"), contents_->unused_labels);
   }
 
  private:

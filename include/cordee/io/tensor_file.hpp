@@ -35,7 +35,8 @@ struct tensor_entry {
 
 /// An open tensor file, validated: the tensors fill the file without gap or overlap, and each has
 /// the bytes of its shape, if its type is known: another one matters only when it is read. The
-/// header is in memory; numbers are read from the file when they are requested. Copies share the file.
+/// header is in memory; numbers are read from the file when they are requested. Copies share the
+/// file.
 class tensor_file {
  public:
   static tensor_file open(const std::convertible_to<std::string> auto& path) {
