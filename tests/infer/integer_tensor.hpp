@@ -17,7 +17,8 @@
 namespace onnx_reader {
 
 struct integer_tensor {
-  std::int64_t type = 7;  // 2: uint8, 5: int16, 6: int32, 7: int64, 13: uint64, here below 2^63
+  std::int64_t type =
+      7;  // 2: uint8, 3: int8, 5: int16, 6: int32, 7: int64, 9: bool, 12: uint32, 13: uint64, below 2^63
   std::vector<std::int64_t> shape, all;
 
   integer_tensor() = default;
@@ -34,12 +35,18 @@ struct integer_tensor {
     switch (type) {
       case 2:
         return within(std::uint8_t{});
+      case 3:
+        return within(std::int8_t{});
       case 5:
         return within(std::int16_t{});
       case 6:
         return within(std::int32_t{});
       case 7:
         return true;
+      case 9:
+        return x == 0 || x == 1;
+      case 12:
+        return within(std::uint32_t{});
       case 13:
         return x >= 0;
       default:

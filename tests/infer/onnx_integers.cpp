@@ -48,6 +48,7 @@ std::multiset<std::string> check_logits(integer_network& net, std::size_t sample
       2, {static_cast<std::int64_t>(samples), image.channels, image.height, image.width});
   in.all.assign(pixels.begin(), pixels.end());
   const onnx_reader::integer_tensor out = onnx_reader::interpreter(m).run(in);
+  CHECK(onnx_reader::interpreter(m, true).run(in).all == out.all);
   CHECK(out.type == 6);
   CHECK(out.shape == std::vector<std::int64_t>{static_cast<std::int64_t>(samples),
                                                static_cast<std::int64_t>(net.classes())});
@@ -93,7 +94,7 @@ TEST_CASE("onnx integers: projections, max pool of 32 bits, bottlenecks") {
   const auto ops = check_network<bottlenecks>(6);
   CHECK(ops.count("ConvInteger") == 15);
   CHECK(ops.count("MaxPool") == 0);
-  CHECK(ops.count("Max") == 4);
+  CHECK(ops.count("BitShift") > 0);
 }
 
 TEST_CASE("onnx integers: max pool of bytes, convolutions without batch norm") {
@@ -146,7 +147,7 @@ TEST_CASE("write_onnx of integers: the file has the graph's bytes, also of a loa
   CHECK(file_of(integer_network::load(f.file("net"))) == file_of(net));
 }
 
-TEST_CASE("write_onnx of integers: sums that 64 bits do not hold are refused by the layer's name") {
+TEST_CASE("write_onnx of integers: sums that 32 bits do not hold are refused by the layer's name") {
   auto program = program_of_cifar_form();
   classifier_of(program).bias[1] = std::int64_t{1} << 62;
   CHECK_THROWS_WITH_AS((void)detail::infer::onnx_bytes(program, 1),

@@ -4,6 +4,10 @@
 // Runs an ONNX graph of integers by the definitions of its operators (opset 17), and refuses what
 // they leave open: another type than those it knows, thus any float, operands of two types, numbers
 // that a type does not hold, division of a negative number.
+//
+// It also computes as runtimes do that have 32 bits, and those of floats where they shift, divide
+// and sum: refuses tensors of 64 bits but for axes and sizes, and sums above 2^24, and with
+// `in_floats` shifts and divides in floats.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +26,7 @@ namespace onnx_reader {
 
 class interpreter {
  public:
-  explicit interpreter(const model& m) : model_(m) {
+  explicit interpreter(const model& m, bool in_floats = false) : model_(m), floats_(in_floats) {
     for (const auto& [name, t] : m.constants) {
       integer_tensor x(t.type, t.shape);
       const auto read = [&]<class T>(T) {
@@ -33,11 +37,17 @@ class interpreter {
         case 2:
           read(std::uint8_t{});
           break;
+        case 3:
+          read(std::int8_t{});
+          break;
         case 5:
           read(std::int16_t{});
           break;
         case 6:
           read(std::int32_t{});
+          break;
+        case 12:
+          read(std::uint32_t{});
           break;
         case 7:
         case 13:
@@ -57,6 +67,7 @@ class interpreter {
     values_[in.name] = x;
     for (const node& n : model_.nodes) {
       integer_tensor y = result(n);
+      if (y.type == 7 || y.type == 13) throw std::runtime_error(n.name + " has 64 bits");
       for (const std::int64_t number : y.all)
         if (!integer_tensor::holds(y.type, number)) throw std::runtime_error(n.name + " overflows");
       values_[n.outputs.at(0)] = y;
@@ -78,7 +89,8 @@ class interpreter {
       y.type = n.integers.at("to").at(0);
       return y;
     }
-    if (n.op == "Add" || n.op == "Mul" || n.op == "Div" || n.op == "Max" || n.op == "BitShift")
+    if (n.op == "Add" || n.op == "Sub" || n.op == "Mul" || n.op == "Div" || n.op == "Max" ||
+        n.op == "Min" || n.op == "Less" || n.op == "BitShift")
       return combined(n, x, in(n, 1));
     if (n.op == "Clip") {
       if (in(n, 1).type != x.type || in(n, 2).type != x.type) throw mixed(n);
@@ -105,7 +117,7 @@ class interpreter {
       if (in(n, 1).all != std::vector<std::int64_t>{2, 3}) throw unknown(n);
       integer_tensor y(x.type, {x.side(0), x.side(1), 1, 1});
       const std::size_t pixels = x.all.size() / y.all.size();
-      for (std::size_t i = 0; i < x.all.size(); ++i) y.all[i / pixels] += x.all[i];
+      for (std::size_t i = 0; i < x.all.size(); ++i) exact(n, y.all[i / pixels] += x.all[i]);
       return y;
     }
     if (n.op == "Slice") return slice(n, x);
@@ -121,7 +133,7 @@ class interpreter {
   }
 
   /// Broadcasts both: shapes are aligned at their last sides.
-  static integer_tensor combined(const node& n, const integer_tensor& a, const integer_tensor& b) {
+  integer_tensor combined(const node& n, const integer_tensor& a, const integer_tensor& b) const {
     if (a.type != b.type) throw mixed(n);
     const std::size_t rank = std::max(a.shape.size(), b.shape.size());
     const auto side = [rank](const integer_tensor& x, std::size_t axis) {
@@ -145,7 +157,7 @@ class interpreter {
       }
       return at;
     };
-    integer_tensor y(a.type, shape);
+    integer_tensor y(n.op == "Less" ? 9 : a.type, shape);
     const std::vector<std::size_t> of_a = indices(a), of_b = indices(b);
     const auto fill = [&](const auto& f) {
       for (std::size_t i = 0; i < y.all.size(); ++i) {
@@ -160,15 +172,31 @@ class interpreter {
       fill([](number u, number v, number& to) { return !__builtin_add_overflow(u, v, &to); });
     else if (n.op == "Mul")
       fill([](number u, number v, number& to) { return !__builtin_mul_overflow(u, v, &to); });
+    else if (n.op == "Sub")
+      fill([](number u, number v, number& to) { return !__builtin_sub_overflow(u, v, &to); });
+    else if (n.op == "Less")
+      fill([](number u, number v, number& to) { return to = u < v, true; });
+    else if (n.op == "Min")
+      fill([](number u, number v, number& to) { return to = std::min(u, v), true; });
     else if (n.op == "Max")
       fill([](number u, number v, number& to) { return to = std::max(u, v), true; });
     else if (n.op == "Div")  // ONNX does not say how a negative quotient is rounded
-      fill([](number u, number v, number& to) { return u >= 0 && v > 0 && (to = u / v, true); });
-    else if (a.type == 13 && n.texts.at("direction") == "RIGHT")  // BitShift
-      fill([](number u, number v, number& to) { return v < 64 && (to = u >> v, true); });
+      fill([this](number u, number v, number& to) {
+        return u >= 0 && v > 0 && (to = floats_ ? in_floats(u, v) : u / v, true);
+      });
+    else if (a.type == 12 && n.texts.at("direction") == "RIGHT")  // BitShift
+      fill([this](number u, number v, number& to) {
+        return v < 32 && (to = floats_ ? in_floats(u, number{1} << v) : u >> v, true);
+      });
     else
       throw unknown(n);
     return y;
+  }
+  static std::int64_t in_floats(std::int64_t u, std::int64_t v) {
+    return static_cast<std::int64_t>(static_cast<float>(u) / static_cast<float>(v));
+  }
+  static void exact(const node& n, std::int64_t sum) {
+    if (sum < -(1 << 24) || sum > 1 << 24) throw std::runtime_error(n.name + ": above 2^24");
   }
   static integer_tensor product(const node& n, const integer_tensor& a, const integer_tensor& b) {
     if (a.type != b.type || a.shape.size() != 2) throw mixed(n);
@@ -176,9 +204,9 @@ class interpreter {
     for (std::int64_t i = 0; i < a.side(0); ++i)
       for (std::int64_t j = 0; j < b.side(1); ++j)
         for (std::int64_t k = 0; k < a.side(1); ++k)
-          y.all[static_cast<std::size_t>(i * b.side(1) + j)] +=
-              a.all.at(static_cast<std::size_t>(i * a.side(1) + k)) *
-              b.all.at(static_cast<std::size_t>(k * b.side(1) + j));
+          exact(n, y.all[static_cast<std::size_t>(i * b.side(1) + j)] +=
+                   a.all.at(static_cast<std::size_t>(i * a.side(1) + k)) *
+                   b.all.at(static_cast<std::size_t>(k * b.side(1) + j)));
     return y;
   }
   /// f(y's number, its sample and channel, x's row and column, the tap's) for all taps inside x.
@@ -208,11 +236,11 @@ class interpreter {
                              const integer_tensor& w) const {
     if (x.type != 2 || w.type != 2 || in(n, 2).type != 2 || in(n, 3).type != 2) throw mixed(n);
     const std::int64_t zero = in(n, 2).all.at(0), weight_zero = in(n, 3).all.at(0);
-    return windows(n, x, 6, w.side(0),
-                   [&](auto& sum, auto b, auto k, auto h, auto l, auto r, auto s) {
-                     for (std::int64_t c = 0; c < x.side(1); ++c)
-                       sum += (x.at(b, c, h, l) - zero) * (w.at(k, c, r, s) - weight_zero);
-                   });
+    return windows(
+        n, x, 6, w.side(0), [&](auto& sum, auto b, auto k, auto h, auto l, auto r, auto s) {
+          for (std::int64_t c = 0; c < x.side(1); ++c)
+            exact(n, sum += (x.at(b, c, h, l) - zero) * (w.at(k, c, r, s) - weight_zero));
+        });
   }
   static integer_tensor max_pool(const node& n, const integer_tensor& x) {
     if (x.type != 2) throw unknown(n);  // of integers, ONNX's MaxPool has those of 8 bits
@@ -265,6 +293,7 @@ class interpreter {
   }
 
   const model& model_;
+  bool floats_;
   std::map<std::string, integer_tensor> values_;
 };
 

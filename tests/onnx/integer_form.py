@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The ONNX files of integer networks (integer_form.hpp) in onnxruntime: the logits of every image
-are equal, and every tensor of the graph is of integers, also in the graph that onnxruntime makes
+"""The ONNX files of integer networks (integer_form.hpp) in onnxruntime and, where Python has it, in
+OpenVINO: the logits of every image are equal, and every tensor of the graph is of integers, also in the graph that onnxruntime makes
 of it. Imported where Python has numpy, onnx and onnxruntime."""
 import os
 import time
@@ -9,10 +9,10 @@ import time
 import numpy
 import onnx
 
-from runtime_session import session_of
+from runtime_session import openvino_logits, session_of
 
 INTEGERS = {getattr(onnx.TensorProto, name)
-            for name in ("UINT8", "INT16", "INT32", "INT64", "UINT64")}
+            for name in ("UINT8", "INT8", "INT32", "UINT32", "BOOL", "INT64")}  # 64: axes
 
 
 def others(path):
@@ -54,6 +54,14 @@ def check_integers(folder, pixels):
             errors.append(f"{name}: the logits are to be equal on all {len(ours)} images")
         if len(numpy.unique(theirs)) < ours.shape[1]:
             errors.append(f"{name}: nearly all logits are one number")
+        theirs = openvino_logits(path, pixels)
+        if theirs is None:
+            print(f"{name}: OpenVINO skipped: pip install openvino")
+        else:
+            wrong = int((theirs != ours).sum())
+            print(f"{name}, in OpenVINO: {wrong} of {ours.size} logits differ")
+            if wrong or theirs.dtype != numpy.int32:
+                errors.append(f"{name}: OpenVINO's logits are to be equal: {wrong} differ")
         for file in (path, optimized):
             if others(file):
                 errors.append(f"{file}: tensors that are not of integers: {others(file)[:9]}")

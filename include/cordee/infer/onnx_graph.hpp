@@ -44,6 +44,8 @@ inline constexpr int onnx_type<std::int32_t> = 6;
 template <>
 inline constexpr int onnx_type<std::int64_t> = 7;
 template <>
+inline constexpr int onnx_type<std::uint32_t> = 12;
+template <>
 inline constexpr int onnx_type<std::uint64_t> = 13;
 
 /// The attributes of a node.

@@ -9,12 +9,14 @@
 // Of a single rounding, a has the half, 2^(s-1), that rounds to the nearest; of a batch norm, the B
 // of its fit does so.
 //
-// BitShift is of unsigned integers alone, and Div rounds towards zero, so a multiple o 2^s is added
-// that makes every dividend positive or zero:
+// The product has up to 62 bits, more than some runtimes compute with (infer/onnx_digits.hpp). So x
+// is counted from its bound, X = x - low, or high - x where m is negative, which leaves numbers
+// that are not negative, and X and |m| are multiplied digit by digit:
 //
-//   y = ((m x + a + o 2^s) >> s) + b - o
+//   y = ((|m| X + r) >> s) + y(X = 0),    0 <= r < 2^s
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,10 +26,13 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/infer/onnx_digits.hpp>
 #include <cordee/infer/onnx_graph.hpp>
 #include <cordee/ops/requantize.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
+
+__extension__ using onnx_signed = __int128;
 
 /// A channel whose x is from low to high.
 struct onnx_rescaling {
@@ -44,56 +49,150 @@ struct onnx_rescaling {
     return {low, high, f.multiplier, added + half, total, offset};
   }
 
-  /// The least o for which m x + a + o 2^s is 0 or more; empty where one of them overflows 63 bits.
-  [[nodiscard]] std::optional<std::int64_t> unsigned_bias() const {
-    std::int64_t first = 0, last = 0, raised = 0, most = 0;
-    if (__builtin_mul_overflow(multiplier, multiplier < 0 ? high : low, &first) ||
-        __builtin_add_overflow(first, addend, &first) ||
-        __builtin_mul_overflow(multiplier, multiplier < 0 ? low : high, &last) ||
-        __builtin_add_overflow(last, addend, &last))
-      return std::nullopt;
-    const std::int64_t o = first < 0 ? -(first >> shift) : 0;
-    if (__builtin_mul_overflow(o, std::int64_t{1} << shift, &raised) ||
-        __builtin_add_overflow(raised, addend, &most) ||
-        __builtin_add_overflow(raised, last, &most))
-      return std::nullopt;
-    return o;
+  [[nodiscard]] onnx_signed dividend(std::int64_t x) const {
+    return onnx_signed{multiplier} * x + addend;
+  }
+  /// y of an x.
+  [[nodiscard]] onnx_signed result(std::int64_t x) const { return (dividend(x) >> shift) + offset; }
+  /// Where X is 0.
+  [[nodiscard]] std::int64_t start() const { return multiplier < 0 ? high : low; }
+  [[nodiscard]] onnx_wide magnitude() const {
+    return static_cast<onnx_wide>(multiplier < 0 ? -onnx_signed{multiplier} : multiplier);
+  }
+  /// r
+  [[nodiscard]] onnx_wide rest() const {
+    const onnx_signed at_start = dividend(start());
+    return static_cast<onnx_wide>(at_start - ((at_start >> shift) << shift));
+  }
+  [[nodiscard]] std::int64_t least() const {
+    return static_cast<std::int64_t>(std::min(result(low), result(high)));
+  }
+  [[nodiscard]] std::int64_t most() const {
+    return static_cast<std::int64_t>(std::max(result(low), result(high)));
   }
 };
 
-/// Adds the rescaling of an x of int64 to a graph, and returns the name of y, of int64. `shape` is
-/// that of the constants, which x is broadcast with. Throws error that names the layer if 64 bits
-/// do not hold what x may be.
+/// What the results of a rescaling are clipped to later.
+struct onnx_limits {
+  std::int64_t least, most;
+};
+
+/// Above the magnitudes of results; sums of two fit 32 bits.
+inline constexpr std::int64_t onnx_largest = std::int64_t{1} << 30;
+
+/// The channel for the x whose results are within the limits, or next to them.
+inline onnx_rescaling narrowed(onnx_rescaling c, const onnx_limits& limits) {
+  const auto first_where = [&](const auto& holds) {  // the first x from low on; high if none is
+    std::int64_t from = c.low, to = c.high;
+    while (from < to) {
+      const std::int64_t middle = from + (to - from) / 2;
+      if (holds(middle))
+        to = middle;
+      else
+        from = middle + 1;
+    }
+    return from;
+  };
+  std::int64_t low = 0, high = 0;
+  if (c.multiplier < 0) {
+    low = first_where([&](std::int64_t x) { return c.result(x) < limits.most; }) - 1;
+    high = first_where([&](std::int64_t x) { return c.result(x) <= limits.least; });
+  } else {
+    low = first_where([&](std::int64_t x) { return c.result(x) > limits.least; }) - 1;
+    high = first_where([&](std::int64_t x) { return c.result(x) >= limits.most; });
+  }
+  c.low = std::clamp(low, c.low, c.high);
+  c.high = std::max(c.low, high);
+  if (c.high - c.low > 2) return c;
+  // Of so few x a steep line may pass the limits by far: one as steep as they are apart is enough.
+  const auto within = [&](std::int64_t x) {
+    return static_cast<std::int64_t>(
+        std::clamp<onnx_signed>(c.result(x), limits.least, limits.most));
+  };
+  const std::int64_t middle = c.high - c.low == 2 ? c.low + 1 : c.low,
+                     slope = c.high - c.low == 0   ? 0
+                             : c.high - c.low == 1 ? within(c.high) - within(c.low)
+                             : c.multiplier < 0    ? limits.least - limits.most
+                                                   : limits.most - limits.least;
+  return {c.low, c.high, slope, within(middle) - slope * middle, 0};
+}
+
+/// Adds y of digits of X, which is at most high - low, of int32.
+inline std::string add_digits_rescaling(onnx_arithmetic& to, const onnx_digits& x,
+                                        std::span<const onnx_rescaling> channels) {
+  const auto bits_of = [&](std::size_t columns) { return x.bits * static_cast<int>(columns); };
+  // So many columns are carried and left; what remains of a shift needs a result below 2^24.
+  std::size_t first = 0;
+  std::vector<onnx_wide> factors, rests;
+  std::vector<std::uint32_t> shifts;
+  for (bool exact = false; !exact; ++first) {
+    factors.clear(), rests.clear(), shifts.clear();
+    onnx_wide most = 0;
+    bool divides = true;
+    for (const onnx_rescaling& c : channels) {
+      const int raised = std::max(0, bits_of(first) - c.shift);
+      shifts.push_back(static_cast<std::uint32_t>(std::max(0, c.shift - bits_of(first))));
+      factors.push_back(c.high > c.low ? c.magnitude() << raised : 0);
+      rests.push_back(c.rest() << raised);
+      divides = divides && shifts.back() == 0;
+      const auto range = static_cast<onnx_wide>(c.high - c.low);
+      most = std::max(most, (factors.back() * range + rests.back()) >> bits_of(first));
+    }
+    exact = divides || most < static_cast<onnx_wide>(onnx_exact);
+    if (exact) break;
+  }
+  std::vector<std::string> columns = to.product(x, factors);
+  if (columns.empty())  // the shape of x, where nothing depends on it
+    columns = {to.node("Mul", ".nothing", x.digits[0],
+                       to.constant<std::uint32_t>(".zero", std::vector(channels.size(), 0)))};
+  const std::string top = to.shifted(to.carried(columns, x.bits, rests, first), shifts);
+  std::vector<std::int64_t> starts;
+  for (const onnx_rescaling& c : channels)
+    starts.push_back(static_cast<std::int64_t>(c.result(c.start())));
+  return to.plus<std::int32_t>(to.cast<std::int32_t>(".scaled", top), starts);
+}
+
+/// Adds the rescaling of an x of int32 to a graph, and returns the name of y, of int32. `shape` is
+/// that of the constants, which x is broadcast with. A y beyond the limits may be another one
+/// beyond them. Throws error that names the layer if 32 bits do not hold what y may be.
 inline std::string add_rescaling(onnx_graph& graph, const std::string& layer,
                                  const std::string& name, const std::string& x,
                                  std::span<const onnx_rescaling> channels,
-                                 std::span<const std::size_t> shape) {
-  std::vector<std::int64_t> multipliers, addends, offsets;
-  std::vector<std::uint64_t> shifts;
-  for (const onnx_rescaling& c : channels) {
-    const auto o = c.unsigned_bias();
-    if (!o)
-      throw error(concat("write_onnx: layer \"", layer,
-                         "\": ONNX's integers of 64 bits do not hold its sums"));
-    multipliers.push_back(c.multiplier);
-    addends.push_back(c.addend + (*o << c.shift));
-    shifts.push_back(static_cast<std::uint64_t>(c.shift));
-    offsets.push_back(c.offset - *o);
-  }
-  const auto constant = [&]<class T>(const char* of, const std::vector<T>& all) {
-    return graph.constant<T>(concat(name, of), shape, all);
+                                 std::span<const std::size_t> shape,
+                                 const std::optional<onnx_limits>& limits = {}) {
+  onnx_arithmetic to(graph, name, shape);
+  std::vector<onnx_rescaling> all(channels.begin(), channels.end());
+  const auto is_large = [](const onnx_rescaling& c) {
+    const auto beyond = [](onnx_signed y) { return y <= -onnx_largest || y >= onnx_largest; };
+    return beyond(c.result(c.low)) || beyond(c.result(c.high)) ||
+           c.high - c.low >= (std::int64_t{1} << 31) - 64;
   };
-  const std::string product =
-      graph.add("Mul", name + ".product", {x, constant(".multiplier", multipliers)});
-  const std::string dividend =
-      graph.add("Add", name + ".dividend", {product, constant(".addend", addends)});
-  const std::string shifted = graph.add(
-      "BitShift", name + ".shifted",
-      {graph.cast<std::uint64_t>(name + ".unsigned", dividend), constant(".shift", shifts)},
-      onnx_attributes{}.text("direction", "RIGHT"));
-  return graph.add(
-      "Add", name + ".rescaled",
-      {graph.cast<std::int64_t>(name + ".signed", shifted), constant(".offset", offsets)});
+  std::string from = x;
+  if (limits && std::ranges::any_of(all, is_large)) {
+    std::vector<std::int64_t> low, high;
+    for (onnx_rescaling& c : all) {
+      c = narrowed(c, *limits);
+      low.push_back(c.low);
+      high.push_back(c.high);
+    }
+    from = to.node("Max", ".raised", from, to.constant<std::int32_t>(".least", low));
+    from = to.node("Min", ".limited", from, to.constant<std::int32_t>(".most", high));
+  }
+  if (std::ranges::any_of(all, is_large))
+    throw error(concat("write_onnx: layer \"", layer,
+                       "\": its sums or results do not fit 32 bits, which some runtimes compute "
+                       "in where a file has 64"));
+  std::vector<std::int64_t> signs, starts;
+  std::int64_t range = 0;
+  for (const onnx_rescaling& c : all) {
+    signs.push_back(c.multiplier < 0 ? -1 : 1);
+    starts.push_back(c.multiplier < 0 ? c.high : -c.low);
+    range = std::max(range, c.high - c.low);
+  }
+  if (std::ranges::any_of(signs, [](auto s) { return s < 0; }))
+    from = to.node("Mul", ".directed", from, to.constant<std::int32_t>(".sign", signs));
+  from = to.plus<std::int32_t>(from, starts);
+  return add_digits_rescaling(to, to.split(from, range, onnx_digit_bits), all);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer
