@@ -17,8 +17,8 @@
 namespace onnx_reader {
 
 struct integer_tensor {
-  std::int64_t type =
-      7;  // 2: uint8, 3: int8, 5: int16, 6: int32, 7: int64, 9: bool, 12: uint32, 13: uint64, below 2^63
+  // 2: uint8, 3: int8, 5: int16, 6: int32, 7: int64, 9: bool, 12: uint32, 13: uint64 below 2^63
+  std::int64_t type = 7;
   std::vector<std::int64_t> shape, all;
 
   integer_tensor() = default;

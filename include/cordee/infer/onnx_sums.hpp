@@ -84,7 +84,7 @@ inline std::string add_convolution_sums(onnx_graph& graph, const integer_convolu
   const bool whole = groups.size() == 2;
   std::string sum;
   for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
-    const std::string part = whole ? "" : std::to_string(g);
+    const std::string part = whole ? std::string() : concat(g);
     const auto from = static_cast<std::size_t>(groups[g]),
                end = static_cast<std::size_t>(groups[g + 1]);
     std::vector<std::uint8_t> weights;

@@ -15,13 +15,13 @@
 //                   not corrected; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
 //
 // timm's Lamb and apex's FusedLAMB have no ratio (1) for parameters without weight decay, which are
-// biases and norms in most recipes, and everything at weight_decay = 0: this is `lamb`, `lambc` with
-// always_adapt = false. By default `lamb` adapts weights that do not decay, too; at a weight_decay
-// above 0 on the weights both are the same. nvlamb is timm's always_adapt and apex's use_nvlamb.
+// biases and norms in most recipes, and everything at weight_decay = 0: this is `lamb`, `lambc`
+// with always_adapt = false. By default `lamb` adapts weights that do not decay, too; where the
+// weights decay both are the same. nvlamb is timm's always_adapt and apex's use_nvlamb.
 //
-// All but deepspeed_lamb correct the bias of the moments in u. apex's and NVIDIA's code clips the global norm
-// first, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon in the clipping;
-// timm's does so by default; the paper does not.
+// All but deepspeed_lamb correct the bias of the moments in u. apex's and NVIDIA's code clips the
+// global norm first, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon in
+// the clipping; timm's does so by default; the paper does not.
 //
 // u replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
 // again.
