@@ -41,8 +41,10 @@ TEST_CASE("resolve: addresses of both families stand for themselves, with their 
 TEST_CASE("resolve: what is no address, and a name that is not known, have a reason") {
   for (const char* wrong : {"[::1]:29500", "::1:2:3:4:5:6:7:8", "fe80::1%no.such.interface", "a b"})
     CHECK(resolve(wrong, 1, AI_NUMERICHOST).failure != "");
-  const resolved_host unknown = resolve("no.such.name.invalid", 1);
-  CHECK(unknown.addresses.empty());
-  CHECK(unknown.failure != "");
-  CHECK_FALSE(unknown.has_loopback_only());
+  for (const char* name : {"no.such.name.invalid", "*"}) {
+    const resolved_host unknown = resolve(name, 1);
+    CHECK(unknown.addresses.empty());
+    CHECK(unknown.failure != "");
+    CHECK_FALSE(unknown.has_loopback_only());
+  }
 }

@@ -110,6 +110,10 @@ struct resolved_host {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   resolved_host result;
+  if (host == "*") {  // which glibc answers with the loopback
+    result.failure = gai_strerror(EAI_NONAME);
+    return result;
+  }
   const int status =
       getaddrinfo(without_brackets(host).c_str(), concat(port).c_str(), &hints, &found);
   if (status != 0) {
