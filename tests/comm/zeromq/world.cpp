@@ -295,6 +295,15 @@ TEST_CASE("zeromq: ranks meet over IPv6, and exchange over the address at which 
   }
 }
 
+TEST_CASE("zeromq: ranks that listen at all addresses may have a rank 0 on another network") {
+  const auto ended = fork_ranks(1, [](int) {
+    ::setenv("MASTER_ADDR", "192.0.2.1", 1);  // translated to one of this host
+    zeromq::launch([](zeromq) {}, {.deadline = 30s, .listen = "*"});
+    return std::string("ran");
+  });
+  CHECK(ended[0] == "ran");
+}
+
 TEST_CASE("zeromq: a name that does not resolve is an error at once") {
   const auto ended = fork_ranks(2, [](int) {
     ::setenv("MASTER_ADDR", "no.such.name.invalid", 1);
