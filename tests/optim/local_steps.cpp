@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Through the trainer: tests/train/goldens.cpp and trainer.cpp.
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <cordee/optim/lars.hpp>
@@ -9,6 +11,7 @@
 #include <cordee/optim/sgd.hpp>
 
 #include "tests/support/planes.hpp"
+#include "tests/support/ranks.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -75,4 +78,11 @@ TEST_CASE("local_steps describes itself around an optimizer without describe()")
   };
   CHECK(local_steps<undescribed>{}.describe().find("a type without describe()") !=
         std::string::npos);
+}
+
+TEST_CASE("local_steps: a start that never comes is refused by name") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  CHECK(error_message([] {
+          local_steps{sgd{}, 8, infinity}.check();
+        }) == "local_steps: start_epoch is inf, but must be finite and 0 or more");
 }

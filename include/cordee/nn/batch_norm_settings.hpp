@@ -34,6 +34,8 @@ struct batch_norm_settings {
   }
   /// Throws usage_error for what a device does not do.
   [[gnu::cold]] void check_batch_norms(bool host_memory) const {
+    expects(freeze_batch_norm_at == freeze_batch_norm_at,
+            "network: .freeze_batch_norm_at is NaN: give an epoch, or infinity for never");
     expects(batch_norm_moving_average || host_memory,
             "network: .batch_norm_moving_average = false is not written for GPUs yet");
   }

@@ -46,7 +46,7 @@ struct local_steps {
   void accept(const optimizer_view<Real, D, slots>&, const step_info&, typename D::stream) const {}
 
   [[gnu::cold]] void check() const {
-    expects(start_epoch >= 0, "local_steps: start_epoch is negative");
+    detail::optim::expects_not_negative("local_steps", "start_epoch", start_epoch);
     expects(period >= 1, "local_steps: the period must be at least 1 step");
     detail::optim::check_optimizer(optimizer);
   }
