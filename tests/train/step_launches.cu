@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -172,6 +173,7 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                           const struct {
                             cross_entropy loss{};
                             double dropout_rate = 0;
+                            double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
                             bool batch_norm_moving_average = true;
                           } model;
                           detail::train::expect_same_trainers(
