@@ -142,6 +142,23 @@ TEST_CASE("data_description: files of weights have it, and what they are used wi
   CHECK_NOTHROW(loaded.fit(feed, 1, validation{with_names({"dog"}), 5}));
 }
 
+TEST_CASE("data_description: class names that are not UTF-8, as of folders, can be written") {
+  const folder files;
+  const std::string path = files.file("w.safetensors"), latin = "caf\xe9";
+  quadratic<fp64> model;
+  auto run = make_trainer(model);
+  named_loader feed;
+  feed.names = {latin};
+  run.fit(feed, 1, validation{with_names({latin}), 5});
+  CHECK(run.fit_state().data.class_names == std::vector<std::string>{"caf\\xe9"});
+  run.save(path);
+  auto loaded = make_trainer(model);
+  loaded.load(path);
+  CHECK_NOTHROW((void)loaded.evaluate(with_names({latin}), gray));
+  CHECK(contains(error_message([&] { (void)loaded.evaluate(with_names({"caf\xc3\xa9"}), gray); }),
+                 "Class 0 is \"caf\xc3\xa9\", not \"caf\\xe9\""));
+}
+
 TEST_CASE("data_description: a run goes on with the classes and the normalization of before") {
   quadratic<fp64> model;
   auto run = make_trainer(model);

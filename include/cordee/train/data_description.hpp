@@ -26,6 +26,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/io/json.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -104,13 +105,30 @@ struct data_description {
                        ": give the normalization that the weights were trained with"));
 }
 
+/// Files have the names as JSON, so in UTF-8. Of another name, as a folder may have, the bytes
+/// beyond ASCII are written as "\xe9".
+[[gnu::cold]] inline std::vector<std::string> in_utf8(std::vector<std::string> names) {
+  for (std::string& name : names) {
+    if (io::is_utf8(name)) continue;
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string escaped;
+    for (const char c : name)
+      if (const auto byte = static_cast<unsigned char>(c); byte < 0x80)
+        escaped += c;
+      else
+        escaped += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    name = std::move(escaped);
+  }
+  return names;
+}
+
 /// The class names of a data set, or of a loader's; empty if they are not known.
 template <class F>
 [[gnu::cold]] std::vector<std::string> class_names_of_feed(const F& feed) {
   if constexpr (requires { feed.class_names(); })
-    return feed.class_names();
+    return in_utf8(feed.class_names());
   else if constexpr (requires { feed.dataset().size(); })
-    return data::class_names_of(feed.dataset());
+    return in_utf8(data::class_names_of(feed.dataset()));
   else
     return {};
 }

@@ -97,8 +97,8 @@ template <class Run, class S>
   if (v.dataset.size() == 0)
     throw error("fit: the validation has no samples: give it some, or leave it out");
   expect_shapes_match<typename Run::model_type>(v.dataset, "validation");
-  expect_same_classes(run.fit_state().data, data::class_names_of(v.dataset), "fit: the validation",
-                      "give it those classes, in that order");
+  expect_same_classes(run.fit_state().data, in_utf8(data::class_names_of(v.dataset)),
+                      "fit: the validation", "give it those classes, in that order");
 }
 
 /// f() with the exact mean of what differs between ranks, of the weights' average where the
@@ -138,7 +138,7 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
   expects(decode_threads >= 0 && decode_threads <= data::most_sample_threads,
           "evaluate: .decode_threads is within 0 .. 1024");
   expect_shapes_match<typename Run::model_type>(dataset);
-  expect_data_of(run, norm, data::class_names_of(dataset), "evaluate: the data set");
+  expect_data_of(run, norm, in_utf8(data::class_names_of(dataset)), "evaluate: the data set");
   return run.with_mean_model([&] {
     const auto ranks = static_cast<std::size_t>(run.comm().size());
     const auto rank = static_cast<std::size_t>(run.comm().rank());
