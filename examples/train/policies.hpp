@@ -190,6 +190,11 @@ struct optional_callback {
   {
     if (callback) callback->end(s);
   }
+  [[nodiscard]] std::string rank_settings() const
+    requires requires(const C c) { c.rank_settings(); }
+  {
+    return callback ? callback->rank_settings() : "none";
+  }
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch)
     requires requires(C c) { c.check_on_all_ranks(run, epoch); }

@@ -22,6 +22,11 @@ using namespace support;
 
 namespace {
 
+struct begins {
+  bool& begun;
+  void begin(const run_plan&) { begun = true; }
+};
+
 /// The number of epochs after which the run ends, 0 if it does not.
 int stops_after(early_stopping stopping, const std::vector<double>& losses) {
   quadratic<fp64> model;
@@ -87,9 +92,13 @@ TEST_CASE("early_stopping: refuses a run without validation, and options without
       contains(error_message([&] { run.fit(feed, 2, early_stopping{}); }),
                "early_stopping compares the accuracy of a validation, and there is none: give fit "
                "validation{data} too"));
-  CHECK(contains(error_message([&] { run.fit(feed, 2, early_stopping{.patience = 0}); }),
-                 "patience is at least one epoch"));
+  bool begun = false;  // another callback, which would have opened its file
+  const auto refused = [&](early_stopping stopping) {
+    return error_message([&] { run.fit(feed, 2, begins{begun}, stopping); });
+  };
+  CHECK(contains(refused({.patience = 0}), "patience is at least one epoch"));
   for (const double delta : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
-    CHECK(contains(error_message([&] { run.fit(feed, 2, early_stopping{.minimum_delta = delta}); }),
-                   "minimum_delta is negative, NaN or infinite"));
+    CHECK(
+        contains(refused({.minimum_delta = delta}), "minimum_delta is negative, NaN or infinite"));
+  CHECK_FALSE(begun);
 }

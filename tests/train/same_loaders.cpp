@@ -10,6 +10,8 @@
 #include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/train/best.hpp>
+#include <cordee/train/chrome_trace.hpp>
 #include <cordee/train/early_stopping.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -113,4 +115,16 @@ TEST_CASE("same_loaders: a callback's settings that decide when the run ends") {
   CHECK(stopped(5).empty());
   CHECK(contains(stopped(6),
                  "fit: a callback of fit differs: rank 0 has early_stopping, .patience 5, "));
+  const auto differs = [](const auto& first, const auto& other) {
+    return refusal([&](threads comm, bool odd) {
+      toy_loader feed{.rank_count = 3};
+      detail::train::expect_same_loaders(
+          comm, feed, [](double) { return 0.1; }, 1, odd ? other : first);
+    });
+  };
+  CHECK(differs(best{"a"}, best{"b"}).empty());  // rank 0's path counts
+  CHECK(contains(differs(best{"a"}, best{"a", validation_measure::loss}),
+                 "rank 0 has best, .measure accuracy, "));
+  CHECK(contains(differs(chrome_trace{"a"}, chrome_trace{"a", 7}),
+                 "rank 0 has chrome_trace, .steps 100, .skip 0, "));
 }

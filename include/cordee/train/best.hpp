@@ -31,6 +31,11 @@ struct best {
   validation_measure measure = validation_measure::accuracy;
   detail::train::best_epoch kept{};
 
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("best, .measure ", detail::train::name_of(measure));
+  }
+
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     std::array<double, 3> known{};  // whether there is a value, the value, its epoch

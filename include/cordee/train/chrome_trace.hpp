@@ -172,6 +172,11 @@ struct chrome_trace {
     if (recorder != nullptr) detail::core::remove_trace_sink(*recorder);
   }
 
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("chrome_trace, .steps ", steps, ", .skip ", skip);
+  }
+
   template <class Run>
   void check_on_all_ranks(Run& run, double) {
     expects(steps > 0 && skip >= 0, "chrome_trace: .steps is at least 1, .skip at least 0");

@@ -33,10 +33,13 @@ struct early_stopping {
   }
 
   template <class Run>
-  void begin_on_all_ranks(Run&, double) {
+  void check_on_all_ranks(Run&, double) {
     expects(patience > 0, "early_stopping: patience is at least one epoch");
     expects(minimum_delta >= 0 && std::isfinite(minimum_delta),
             "early_stopping: minimum_delta is negative, NaN or infinite");
+  }
+  template <class Run>
+  void begin_on_all_ranks(Run&, double) {
     seen = {};
   }
   template <class Run>

@@ -44,8 +44,11 @@ struct target_accuracy {
   }
 
   template <class Run>
-  void begin_on_all_ranks(Run&, double) {
+  void check_on_all_ranks(Run&, double) {
     expects(accuracy > 0 && accuracy <= 1, "target_accuracy: .accuracy is above 0 and at most 1");
+  }
+  template <class Run>
+  void begin_on_all_ranks(Run&, double) {
     begun = std::chrono::steady_clock::now();
     reached.reset();
   }
