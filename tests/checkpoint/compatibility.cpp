@@ -135,6 +135,10 @@ TEST_CASE("compatibility: another learning rate, schedule or option of the train
         "resume: trainer_options::check_finite true -> false\n"
         "resume: trainer_options::loss_scaling.interval 2000 -> 5\n");
   CHECK(continued(before, described_run{sgd{}, tenth, {.seed = 9}}) == "");
+  nlohmann::json older = describe_run(before);
+  older["options"].erase("max_nonfinite_share");
+  described_run now = before;
+  CHECK(expect_compatible(older, trained(), now, "runs/a") == "");
   CHECK(continued(before, described_run{sgd{}, tenth, {.freeze = "conv1"}}) ==
         "resume: trainer_options::freeze none -> conv1\n");
   struct ending {

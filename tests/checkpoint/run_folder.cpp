@@ -119,6 +119,7 @@ TEST_CASE("run_folder: damaged checkpoints of one step are numbered, and none is
     CHECK(all.set_damaged_aside(3) == all.final_path(3) + name);
     CHECK(all.steps().empty());
   }
+  CHECK(all.set_damaged_aside(4) == "");  // which there is not
   all.remove_strays();
   CHECK(all.damaged() == 3);
   CHECK(files.get("runs/step-00000003.damaged/order") == file_bytes{0});

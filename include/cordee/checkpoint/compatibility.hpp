@@ -150,9 +150,10 @@ std::string expect_compatible(const nlohmann::json& saved, const train::run_stat
       !options.empty())
     changed += concat("resume: options of the optimizer: ", options, "\n");
   changed += learning_rate_change(state, run);
+  const nlohmann::json& options = saved.at("options");  // an older version has fewer
   for (const auto& [name, value] : own.at("options").items())
-    if (const auto before = saved.at("options").value(name, nlohmann::json()); before != value)
-      changed += concat("resume: trainer_options::", name, " ", describe(before), " -> ",
+    if (const auto before = options.find(name); before != options.end() && *before != value)
+      changed += concat("resume: trainer_options::", name, " ", describe(*before), " -> ",
                         describe(value), "\n");
   if (const auto model = saved.find("model"); model != saved.end())  // not of older versions
     for (const auto& [name, value] : own.at("model").items())

@@ -104,8 +104,11 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
     if (!own.damage.empty())
       std::fprintf(stderr, "resume: %s is damaged: %s\n", path.c_str(), own.damage.c_str());
     if (largest(comm, own.damage.empty() ? 0 : 1) == 0) return c;
-    if (comm.rank() == 0)
-      std::fprintf(stderr, "resume: it is renamed to %s\n", folder.set_damaged_aside(step).c_str());
+    if (comm.rank() != 0) continue;
+    const std::string aside = folder.set_damaged_aside(step);
+    std::fputs(aside.empty() ? "resume: it cannot be renamed, and keeps its name\n"
+                             : concat("resume: it is renamed to ", aside, "\n").c_str(),
+               stderr);
   }
   if (count > 0)
     throw error(concat("resume: all ", count, " checkpoints in ", folder.path(),

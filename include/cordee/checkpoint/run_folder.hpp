@@ -121,8 +121,8 @@ class run_folder {
       if (old <= step && ++newest > keep) retire(final_path(old));
   }
 
-  /// Effects: a damaged checkpoint loses its final name, if the folder can be written. None that
-  /// was set aside before is lost. Returns the name that it has now.
+  /// Effects: a damaged checkpoint loses its final name. None that was set aside before is lost.
+  /// Returns the name that it has now, or "" if it cannot be renamed.
   std::string set_damaged_aside(std::int64_t step) const {
     std::error_code failed;
     std::string aside = final_path(step) + std::string(damage_ending);
@@ -130,7 +130,7 @@ class run_folder {
          ++number)
       aside = concat(final_path(step), damage_ending, ".", number);
     std::filesystem::rename(final_path(step), aside, failed);
-    return failed ? final_path(step) : aside;
+    return failed ? std::string() : aside;
   }
 
  private:
