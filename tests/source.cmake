@@ -53,6 +53,13 @@ set_tests_properties(source.device_code_detects PROPERTIES
   PASS_REGULAR_EXPRESSION "optim/dropped.hpp:14: in a kernel" TIMEOUT ${deadline} LABELS source)
 add_test(NAME source.opens COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -P ${PROJECT_SOURCE_DIR}/cmake/opens.cmake)
+foreach(opening "std::ifstream" "std::fopen" "::open")
+  string(REPLACE "::" "" name ${opening})
+  add_test(NAME source.opens_detects.${name} COMMAND ${CMAKE_COMMAND}
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/open_violations -P ${PROJECT_SOURCE_DIR}/cmake/opens.cmake)
+  set_tests_properties(source.opens_detects.${name} PROPERTIES
+    PASS_REGULAR_EXPRESSION "include/opened.hpp: [^\n]*${opening}" TIMEOUT ${deadline} LABELS source)
+endforeach()
 add_test(NAME source.assigned_lists COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -P ${PROJECT_SOURCE_DIR}/cmake/assigned_lists.cmake)
 foreach(line 18 19 21 23 24)

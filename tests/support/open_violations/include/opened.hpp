@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// For source.opens_detects: files that are opened for reading without a look at what they are.
+#pragma once
+
+#include <cstdio>
+#include <fstream>
+
+#include <fcntl.h>
+
+inline void open_all(const char* path) {
+  std::ifstream stream(path);
+  std::FILE* const file = std::fopen(path, "rb");
+  const int number = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int folder = ::open(path, O_RDONLY | O_DIRECTORY);
+}
