@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
@@ -10,6 +11,11 @@
 
 using namespace cordee;
 using namespace cordee::detail::core;
+
+// A pointer would be a bool: "yes" whatever its address.
+static_assert(!std::is_constructible_v<part, const void*>);
+static_assert(!std::is_constructible_v<part, int*>);
+static_assert(std::is_constructible_v<part, const char*>);
 
 TEST_CASE("concat: strings, characters, booleans and integers one after another") {
   CHECK(concat() == "");

@@ -32,6 +32,7 @@ struct part {
   [[gnu::cold, gnu::noinline]] part(const char* s) : part(std::string_view(s)) {}
   [[gnu::cold, gnu::noinline]] part(const std::string& s) : part(std::string_view(s)) {}
   part(const char& c) : part(std::string_view(&c, 1)) {}
+  part(const void*) = delete;  // it would be a bool
   part(bool b) : part(b ? "yes" : "no") {}
   part(int i) : kind(signed_integer), integer(i) {}
   part(long i) : kind(signed_integer), integer(i) {}

@@ -44,7 +44,7 @@ class zeromq_acceptor {
     socket_.set(ZMQ_RCVHWM, zeromq_queue_length);
     socket_.set(ZMQ_MAXMSGSIZE, static_cast<std::int64_t>(zeromq_longest_frame));
     socket_.set(ZMQ_HANDSHAKE_IVL, 5000);
-    const std::string events = concat("inproc://monitor-", static_cast<const void*>(this));
+    const std::string events = concat("inproc://monitor-", reinterpret_cast<std::uintptr_t>(this));
     zeromq_expects(zmq_socket_monitor(socket_.get(), events.c_str(),
                                       ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) == 0,
                    "zmq_socket_monitor");
