@@ -11,6 +11,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "tests/support/folder.hpp"
@@ -27,8 +28,11 @@ std::string printed_by(const F& f) {
   const folder temporary;
   const std::string path = temporary.file("stderr");
   std::fflush(stderr);
-  const int saved = ::dup(2);
-  REQUIRE(std::freopen(path.c_str(), "w", stderr) != nullptr);
+  // Not freopen, after which stderr would have a buffer.
+  const int saved = ::dup(2), file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  REQUIRE(file >= 0);
+  ::dup2(file, 2);
+  ::close(file);
   if constexpr (std::invocable<const F&, const std::string&>)
     f(path);
   else

@@ -72,7 +72,9 @@ class decoding_state {
     const bool is_named = message.starts_with(concat(name, ": "));
     reasons_.add(is_named ? message.substr(name.size() + 2) : message, name);
     if (broken_.size() == 1)
-      std::fprintf(stderr, "decoded_images: %s; the next image takes its place, as of others\n",
+      std::fprintf(stderr,
+                   "decoded_images: %s; the next readable image takes its place, as for all that "
+                   "are broken\n",
                    message.c_str());
   }
   [[nodiscard]] std::map<std::size_t, std::string> broken() const {
