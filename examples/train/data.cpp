@@ -121,7 +121,7 @@ void make_output_folder(const settings& s) {
 
 int count_classes(const settings& s) {
   if (s.classes > 0) return s.classes;
-  if (s.data.empty() && s.format != "synthetic") return count_outputs(s.load);  // of --predict
+  if (!s.predict.empty()) return count_outputs(s.load);
   if (s.format == "idx" || s.format == "cifar10" || s.format == "synthetic") return 10;
   if (s.format == "folder") return open_folder(s, s.data).classes();
   if (s.format == "packed") return packed_images{s.data}.classes();

@@ -122,7 +122,7 @@ dataset open_predictions(const std::vector<std::string>& paths, const cordee::ex
 int count_outputs(const std::string& weights);
 
 /// What open_data gives, for --evaluate and --predict with the mean and the deviation that the file
-/// of --load says; for --predict without --data these and class names alone. Throws error.
+/// of --load says; for --predict, where it says them, these and class names alone. Throws error.
 data_sources open_sources(const settings& s, const cordee::extent& image, int classes);
 
 }  // namespace train

@@ -279,7 +279,7 @@ int run(int argc, char** argv) {
   check_together(s);
   const network_entry network = find_network(s);
   s.text = settings_of(app);
-  if (!s.output.empty() && !s.dry_run) make_output_folder(s);
+  if (!s.output.empty() && !s.dry_run && !s.evaluate && s.predict.empty()) make_output_folder(s);
   return network.run(s);
 }
 

@@ -104,17 +104,18 @@ int count_outputs(const std::string& weights) {
 
 data_sources open_sources(const settings& s, const extent& image, int classes) {
   const bool predicts = !s.predict.empty();
-  const bool has_data = !s.data.empty() || s.format == "synthetic";
-  // The loader that a trainer's types need reads nothing of `none`.
-  const dataset none{synthetic{image, {classes}, 1, s.seed}};
-  data_sources data = has_data ? open_data(s, image) : data_sources{none, none, {}};
-  if (!predicts && !s.evaluate) return data;
+  if (!predicts && !s.evaluate) return open_data(s, image);
   const auto known = detail::train::read_description(
       detail::io::tensor_file::open(s.load).metadata(), image.channels, classes, true, s.load);
+  const bool has_data = !s.data.empty() || s.format == "synthetic";
   if (!known.has_normalization && !has_data)
     throw error(concat("--load ", s.load,
                        " does not say the mean and the deviation of the images that it was trained "
                        "on: give these images, as --data, beside --predict"));
+  // The loader that a trainer's types need reads nothing of `none`.
+  const dataset none{synthetic{image, {classes}, 1, s.seed}};
+  const bool reads_data = s.evaluate || !known.has_normalization;
+  data_sources data = reads_data ? open_data(s, image) : data_sources{none, none, {}};
   if (predicts && !known.class_names.empty()) data.class_names = known.class_names;
   for (std::size_t c = 0; known.has_normalization && c < static_cast<std::size_t>(image.channels);
        ++c) {

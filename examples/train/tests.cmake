@@ -76,7 +76,8 @@ set(photo_run --data ${photographs} --network resnet18 --batch 8 --epochs 1 --wa
 cordee_example(train.photographs NUMBER "validation: loss ([0-9.]+)" 0.1 20
   ARGS ${photo_run} --output ${folder}.photographs --resume)
 cordee_example(train.predicted MATCH "0.jpg: (daisy|dandelion|roses|sunflowers|tulips) [0-9.]+ %, "
-  ARGS ${photo_run} --load ${folder}.photographs/final.safetensors --predict ${photographs}/roses/0.jpg)
+  ARGS --config ${folder}.photographs/settings.ini --data gone --output ${CMAKE_CURRENT_LIST_FILE}
+    --load ${folder}.photographs/final.safetensors --predict ${photographs}/roses/0.jpg)
 cordee_example(train.predicted_folder STATUS 1 MATCH "tulips/0.jpg: (daisy|dandelion|roses|sunflowers|tulips) [0-9.]+ %"
   MATCH "not predicted: [^\n]*tests.cmake" MATCH "1 of [0-9]+ images could not be read"
   ARGS --network resnet18 --load ${folder}.photographs/best.safetensors
