@@ -136,6 +136,7 @@ TEST_CASE("best: refuses before the first step what would fail after an epoch") 
   CHECK(contains(refusal({""}), "best: .path is empty"));
   CHECK(contains(error_message([&] { run.fit(feed, 1, best{files.file("x")}); }),
                  "best compares the accuracy of a validation, and there is none"));
+  CHECK(run.steps_taken() == 0);
 }
 
 TEST_CASE("best: makes the folders that are missing") {

@@ -92,9 +92,12 @@ TEST_CASE("early_stopping: refuses a run without validation, and options without
       contains(error_message([&] { run.fit(feed, 2, early_stopping{}); }),
                "early_stopping compares the accuracy of a validation, and there is none: give fit "
                "validation{data} too"));
+  CHECK(run.steps_taken() == 0);
   bool begun = false;  // another callback, which would have opened its file
   const auto refused = [&](early_stopping stopping) {
-    return error_message([&] { run.fit(feed, 2, begins{begun}, stopping); });
+    return error_message([&] {
+      run.fit(feed, 2, validation{toy_data{}, 5}, begins{begun}, stopping);
+    });
   };
   CHECK(contains(refused({.patience = 0}), "patience is at least one epoch"));
   for (const double delta : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})

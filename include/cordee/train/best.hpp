@@ -31,6 +31,9 @@ struct best {
   validation_measure measure = validation_measure::accuracy;
   detail::train::best_epoch kept{};
 
+  [[noreturn]] void refuse_without_validation() const {
+    detail::train::refuse_without_validation(measure, "best");
+  }
   /// What all ranks must have alike.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("best, .measure ", detail::train::name_of(measure));

@@ -23,11 +23,14 @@ constexpr std::string_view name_of(validation_measure m) {
   return m == validation_measure::accuracy ? "accuracy" : "loss";
 }
 
+[[noreturn, gnu::cold]] void refuse_without_validation(validation_measure m, const auto& callback) {
+  throw error(concat(callback, " compares the ", name_of(m),
+                     " of a validation, and there is none: give fit validation{data} too"));
+}
+
 /// The measure in a record of `fit`. Throws error if nothing was validated.
 double measure(validation_measure m, const epoch_record& e, const auto& callback) {
-  if (!e.validation)
-    throw error(concat(callback, " compares the ", name_of(m),
-                       " of a validation, and there is none: give fit validation{data} too"));
+  if (!e.validation) refuse_without_validation(m, callback);
   return m == validation_measure::accuracy ? e.validation->accuracy() : e.validation->mean_loss();
 }
 

@@ -26,6 +26,9 @@ struct early_stopping {
   validation_measure measure = validation_measure::accuracy;
   detail::train::best_epoch seen{};
 
+  [[noreturn]] void refuse_without_validation() const {
+    detail::train::refuse_without_validation(measure, "early_stopping");
+  }
   /// What all ranks must have alike.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("early_stopping, .patience ", patience, ", .minimum_delta ", minimum_delta,

@@ -128,6 +128,8 @@ template <class Run, class F, class... Callbacks>
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
+  if constexpr (!(is_validation<Callbacks> || ...))
+    (call_refuse_without_validation(callbacks), ...);
   set_decided_batch(run, feed);
   constexpr bool single_rank = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
   if constexpr (!single_rank)

@@ -21,11 +21,11 @@
 //   epoch_on_all_ranks(run, const epoch_record&)   with the same record on every rank
 //   end_on_all_ranks(run)
 //
-// which are collective, have the trainer, and are called after the others (examples:
-// checkpoint/checkpoint.hpp, recalibration.hpp). Those of a step and an epoch return whether the
-// run ends here. What they throw ends the run on every rank. A callback of your own: copy csv.hpp,
-// which writes a file, or early_stopping.hpp, which ends a run. In `begin`, first_step > 0 says
-// that the run goes on from there: append.
+// which are collective, have the trainer, and, the check excepted, are called after the others
+// (examples: checkpoint/checkpoint.hpp, recalibration.hpp). Those of a step and an epoch return
+// whether the run ends here. What they throw ends the run on every rank. A callback of your own:
+// copy csv.hpp, which writes a file, or early_stopping.hpp, which ends a run. In `begin`,
+// first_step > 0 says that the run goes on from there: append.
 #pragma once
 
 #include <cstddef>
@@ -143,6 +143,13 @@ void call_epoch(C& callback, const epoch_record& r) {
 template <class C>
 void call_end(C& callback, const run_summary& r) {
   if constexpr (requires { callback.end(r); }) callback.end(r);
+}
+
+/// In a fit that has no validation.
+template <class C>
+void call_refuse_without_validation(const C& callback) {
+  if constexpr (requires { callback.refuse_without_validation(); })
+    callback.refuse_without_validation();
 }
 
 template <class C, class Run>

@@ -38,6 +38,10 @@ struct target_accuracy {
   std::optional<result> reached{};
   std::chrono::steady_clock::time_point begun{};
 
+  [[noreturn, gnu::cold]] void refuse_without_validation() const {
+    throw error(
+        "target_accuracy: there is no validation to reach it: give fit validation{data} too");
+  }
   /// What all ranks must have alike.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("target_accuracy, .accuracy ", accuracy, ", .stops ", stops);
@@ -54,9 +58,7 @@ struct target_accuracy {
   }
   template <class Run>
   bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
-    if (!e.validation)
-      throw error(
-          "target_accuracy: there is no validation to reach it: give fit validation{data} too");
+    if (!e.validation) refuse_without_validation();
     if (reached || !(e.validation->accuracy() >= accuracy)) return false;
     const auto took = std::chrono::steady_clock::now() - begun;
     const auto& at = run.fit_state();
