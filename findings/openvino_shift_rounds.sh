@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# In OpenVINO's CPU plugin a BitShift behind a MatMul rounds to the nearest: 7 >> 2 is 2.
+# In OpenVINO's CPU plugin a BitShift after a MatMul rounds to the nearest: 7 >> 2 is 2.
 #
 # A valid ONNX model (onnx.checker passes): MatMul of int32, Add, Cast to uint32, BitShift to the right. All numbers are
-# below 256. One would expect floor(sum / 4), as BitShift alone gives. The operators behind the product are computed
+# below 256. One would expect floor(sum / 4), as BitShift alone gives. The operators after the product are computed
 # with it, in floats, and the result is rounded to the nearest integer. If a second node reads the sum, it is right.
 #
 # Seen with openvino 2026.4.1, onnx 1.23.2, onnxruntime 1.32.0, Python 3.11, x86-64, 2026-11-28:

@@ -85,8 +85,8 @@ TEST_CASE("decentlam on one rank equals sgd at all learning rates, uncorrected a
 }
 
 // Before the drop the momentum has met one gradient alone: u = 10 lr g. Without correction the step
-// behind it is 9.1 times the published one, 0.9 * 10 * 0.1 + 0.1 for 0.9 * 1 + 0.1.
-TEST_CASE_TEMPLATE("the step behind a tenfold drop of the learning rate is the published one", O,
+// after it is 9.1 times the published one, 0.9 * 10 * 0.1 + 0.1 for 0.9 * 1 + 0.1.
+TEST_CASE_TEMPLATE("the step after a tenfold drop of the learning rate is the published one", O,
                    decentlam, decentlam_over<sgd>, qg_dmsgd, velocity_sgd) {
   planes_of<O> p{O{}};
   const auto step = [&](double learning_rate) {

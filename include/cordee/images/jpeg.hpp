@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decodes regions of JPEG images by libjpeg-turbo. CMYK and YCCK become RGB as by Pillow, which
-// takes all of them as Adobe's programs write them, inverted: round(c k / 255) of the file's c and
+// reads all of them as Adobe's programs write them, inverted: round(c k / 255) of the file's c and
 // k.
 //
 // libjpeg reports errors by longjmp, which runs no destructors. So every function that calls
@@ -84,7 +84,8 @@ class jpeg_reader {
 
  private:
   static constexpr int most_scans = 500;
-  // Assumed of files of several scans until they are counted: it needs memory for all coefficients.
+  // Assumed of files of several scans until they are counted, since the memory for all coefficients
+  // is made before.
   static constexpr unsigned fewest_scans = 6;
   // Columns beside a region that are decoded, too: the upsampling of a color component reads the
   // neighbors of a pixel, and at the borders of what is decoded it has none.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decodes regions of PNG images by libpng: gray, palettes, 16 bits and interlaced ones become RGB
-// of 8 bits: transparency is dropped, of 16 bits the upper 8 remain. So does Pillow's
-// convert("RGB"), but for gray of 16 bits, of which it keeps 0 .. 255 and turns all above into 255.
+// of 8 bits: transparency is dropped, of 16 bits the upper 8 remain. Pillow's
+// convert("RGB") does the same except for gray of 16 bits, whose values above 255 it clips to 255.
 //
 // libpng reports errors by longjmp, which runs no destructors: see images/jpeg.hpp.
 #pragma once

@@ -7,7 +7,7 @@
 //   train-000.tar:   n01/17.jpg   n01/17.cls   n01/17.json   n01/18.jpg   n01/18.cls ...
 //
 // an image (.jpg, .jpeg or .png) and its label as decimal text (.cls). Other members are passed
-// over and counted by their endings. `0.4.jpg` is of the sample 0, and its ending is 4.jpg: so it
+// over and counted by their endings. `0.4.jpg` belongs to sample 0, and its ending is 4.jpg: it
 // is passed over beside the sample's own image, as a mask a.seg.png is; but where a sample would
 // vanish by it, as with 0.4.jpg and 0.4.cls, it is refused.
 //

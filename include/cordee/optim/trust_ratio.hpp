@@ -29,8 +29,8 @@ CORDEE_HOST_DEVICE inline double trust_ratio(double trust_coefficient, double we
   return std::isfinite(ratio) ? ratio : 1;
 }
 
-/// Whether a segment of this kind has a trust ratio: with `always_adapt` every kind in `adapt_on`,
-/// else, as in timm and apex, those that decay, too.
+/// Whether a segment of this kind has a trust ratio: every kind in `adapt_on`, or, without
+/// `always_adapt`, only those of them that decay, as in timm and apex.
 template <class Optimizer>
 CORDEE_HOST_DEVICE bool has_trust_ratio(const Optimizer& optimizer, kind what) {
   bool by_decay = true;
