@@ -205,7 +205,7 @@ TEST_CASE("an update that no memory holds is refused before it is read") {
   };
   CHECK(contains_all(refusal({.global_batch = 2147483647}),
                      {"2147483647 samples in 1 micro-batches", "GB on a rank, and this host has ",
-                      "lower .global_batch"}));
+                      " GB: lower .global_batch"}));
   CHECK(contains_all(refusal({.micro_batch = 1, .accumulate = 2147483647}),
                      {"2147483647 micro-batches", ".accumulate"}));
   CHECK(refusal({.global_batch = 8}).empty());

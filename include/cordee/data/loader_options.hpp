@@ -13,12 +13,11 @@
 #include <limits>
 #include <string_view>
 
-#include <unistd.h>
-
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -81,13 +80,12 @@ inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>:
   const double bytes = updates * (static_cast<double>(samples) *
                                       (static_cast<double>(image_bytes) + label_bytes) +
                                   static_cast<double>(micro_batches) * micro_batch_bytes),
-               memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<double>(::sysconf(_SC_PAGESIZE));
+               memory = static_cast<double>(io::memory_bytes());
   if (bytes > memory)
     throw usage_error(concat("loader: ", updates, " updates at a time of ", samples, " samples in ",
                              micro_batches, " micro-batches take ", bytes / 1e9,
                              " GB on a rank, and this host has ", memory / 1e9,
-                             ": lower .global_batch, .micro_batch, .accumulate or .prefetch"));
+                             " GB: lower .global_batch, .micro_batch, .accumulate or .prefetch"));
 }
 
 /// The arithmetic of updates and epochs. Requires that `samples` and `global_batch` are positive,
