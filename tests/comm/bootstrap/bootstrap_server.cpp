@@ -79,6 +79,21 @@ TEST_CASE("bootstrap_server: consecutive allgathers return every rank's bytes by
 }
 
 TEST_CASE(
+    "bootstrap_server: rank 0 has left when the server, which ends with it, has forwarded it") {
+  const bootstrap_server server(1, 0, secret, 30s);
+  bootstrap_client zero({0, 1}, join(server, 0, 1));
+  zero.leave();
+  CHECK(zero.remaining() == "rank 0");
+  CHECK(detail::comm::poll_until(
+      [&] {
+        zero.poll();
+        return zero.remaining().empty();
+      },
+      30s, 1ms));
+  CHECK(zero.has_left(0));
+}
+
+TEST_CASE(
     "bootstrap_server: failures, leaves and deaths reach all clients, and the first failure "
     "counts") {
   const bootstrap_server server(3, 0, secret, 10s);

@@ -99,7 +99,8 @@ class bootstrap_client {
   }
   void leave() {
     const std::scoped_lock lock(mutex_);
-    left_[static_cast<std::size_t>(self_.rank)] = true;
+    // Rank 0's process has the server: it ends when that has forwarded this, to rank 0 as well.
+    left_[static_cast<std::size_t>(self_.rank)] = self_.rank > 0;
     server_.send({frame::left, self_.rank, first_failure.serialize_report(self_.rank)});
   }
 
