@@ -129,7 +129,7 @@ TEST_CASE("webdataset: a second image or label of a sample is refused, or left o
 
 TEST_CASE("webdataset: labels are decimal numbers below the number of classes") {
   const one_shard shard;
-  for (const char* const text : {"", "-1", "+1", "1.0", "0x1", "1 2", "99999999999",
+  for (const char* const text : {"", "-1", "+1", "1.0", "0x1", "1 2", "99999999999", "2147483647",
                                  "                                      1"})
     CHECK(
         contains_all(shard.refusal({a_jpg, {"a.cls", to_bytes(text)}}), {"a.cls: it is no label"}));
@@ -137,6 +137,7 @@ TEST_CASE("webdataset: labels are decimal numbers below the number of classes") 
     CHECK(shard.make({a_jpg, {"a.cls", to_bytes(text)}}).classes() == 8);
   CHECK(contains_all(shard.refusal({a_jpg, a_cls, b_jpg, b_cls}, {.classes = 1}),
                      {"b.jpg: label 1, expected 0 to 0", ".first_label = 1"}));
+  CHECK(message_of<usage_error>([&] { shard.make({a_jpg, a_cls}, {.first_label = -1}); }) != "");
 }
 
 TEST_CASE(

@@ -21,6 +21,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -110,7 +111,7 @@ class tar_samples {
       has_label_ = true;
       sample_.label = label_of(member);
       if (sample_.label < 0)
-        leave_out(member.name, "it is no label, a decimal number from 0");
+        leave_out(member.name, "it is no label, a decimal number from 0 to 2147483646");
       else if (sample_.label < first_label_)
         throw error(concat(files.back().path(), ", ", member.name, ": label ", sample_.label,
                            ", expected ", first_label_, " or more; set .first_label"));
@@ -155,7 +156,8 @@ class tar_samples {
     sample_ = {};
   }
 
-  /// -1 unless the member is a decimal number, perhaps between white space.
+  /// -1 unless the member is a decimal number, perhaps between white space, to which 1 can
+  /// be added: the number of classes.
   [[nodiscard]] std::int32_t label_of(const tar_member& member) const {
     std::array<std::uint8_t, 32> bytes{};
     if (member.size > bytes.size()) return -1;
@@ -168,7 +170,8 @@ class tar_samples {
     text = text.substr(0, text.find_last_not_of(white) + 1);
     std::int32_t label = -1;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), label);
-    return code == std::errc() && end == text.data() + text.size() ? label : -1;
+    const bool is_number = code == std::errc() && end == text.data() + text.size();
+    return is_number && label < std::numeric_limits<std::int32_t>::max() ? label : -1;
   }
 
   void leave_out(const std::string& member, const std::string& reason) {
@@ -208,6 +211,7 @@ class webdataset {
   /// `shards` is a pattern such as "train-{000..127}.tar" (images/shard_names.hpp).
   explicit webdataset(const std::string& shards, webdataset_options options = {})
       : options_(options) {
+    expects(options.first_label >= 0, "webdataset: .first_label is negative");
     auto all = std::make_shared<detail::images::tar_samples>();
     for (const std::string& path : detail::images::shard_names(shards)) all->add(path, options);
     if (all->samples.empty())
