@@ -66,11 +66,12 @@ TEST_CASE("describe: states the run's plan and policies, and changes nothing") {
   toy_loader feed{.rank_count = 1, .micro = 3};
   const auto before = numbers(run.weights(), 0);
   const std::string text = describe(run, feed, 2);
-  check_contains(text, {"9 parameters in 4 tensors", "fp32 on cpu",
-                        "3 samples per update = 1 per micro-batch x 1 ranks x 3",
-                        "20 updates, 2 epochs of 30 samples", "lars, trust coefficient 0.02",
-                        "0.05 at epoch 0", "the optimizer needs exact, the reducer offers exact",
-                        "1,024 bytes in 1 buckets", "20 in a row end the run"});
+  check_contains(text,
+                 {"9 parameters in 4 tensors", "fp32 on cpu",
+                  "3 samples per update = 1 per micro-batch x 1 ranks x 3",
+                  "20 updates, 2 epochs of 30 samples", "lars, trust coefficient 0.02",
+                  "0.05 at epoch 0", "the optimizer needs exact, the reducer offers exact",
+                  "1,024 bytes in 1 buckets", "20 in a row, or more than 100 of 500, end the run"});
   CHECK(numbers(run.weights(), 0) == before);
   CHECK(run.steps_taken() == 0);
   CHECK(feed.step() == 0);

@@ -14,6 +14,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/plan_warnings.hpp>
+#include <cordee/train/run_state.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -195,10 +196,13 @@ std::string describe(Run& run, F& feed, double epochs) {
                             detail::train::describe_activations(
                                 run.model(), detail::train::largest_micro_batch(feed),
                                 detail::train::validation_batch(feed))));
-  add_line("not finite", run.checks_gradient()
-                             ? concat("a step with a NaN or an infinity is skipped; ",
-                                      run.options().max_nonfinite_steps, " in a row end the run")
-                             : std::string("not tested (check_finite = false)"));
+  add_line("not finite",
+           run.checks_gradient()
+               ? concat("a step with a NaN or an infinity is skipped; ",
+                        run.options().max_nonfinite_steps, " in a row, or more than ",
+                        run.options().max_nonfinite_share * detail::train::progress::window, " of ",
+                        detail::train::progress::window, ", end the run")
+               : std::string("not tested (check_finite = false)"));
   for (const std::string& text : detail::train::plan_warnings(run, feed, epochs))
     add_line("warning", text);
   return out;
