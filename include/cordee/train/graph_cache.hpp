@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -101,7 +102,7 @@ class graph_cache<M, O, R, true> {
   bool run(graph_section section, const M& model, batch<D> b, typename D::stream s, const F& f,
            bool overwrites = false) {
     const auto key = [&] {
-      entry e{section, overwrites, b, model.captured_arguments(b), temporary_bytes(s), {}};
+      entry e{section, overwrites, b, model.captured_arguments(b), temporary_bytes(s), {}, ++uses_};
       e.b.loss_scale = 1;  // kernels read b.device_loss_scale
       e.b.epoch = 0;       // what depends on it is among the captured arguments
       return e;
@@ -110,17 +111,18 @@ class graph_cache<M, O, R, true> {
       f();
       return false;
     }
-    for (std::size_t i = 0; i < entries_.size(); ++i)
-      if (entries_[i].same_key(key())) {
-        const auto found = entries_.begin() + static_cast<std::ptrdiff_t>(i);
-        std::rotate(found, found + 1, entries_.end());  // the one used last is the last
-        entry& known = entries_.back();
+    for (entry& known : entries_)
+      if (known.same_key(key())) {
+        known.last_use = ++uses_;
         if (!known.graph) known.graph = device_.capture(s, f);
         device_.replay(*known.graph, s);
         return true;
       }
     f();
-    if (entries_.size() >= capacity()) entries_.erase(entries_.begin());
+    if (entries_.size() >= capacity())
+      entries_.erase(
+          std::min_element(entries_.begin(), entries_.end(),
+                           [](const entry& a, const entry& b) { return a.last_use < b.last_use; }));
     entries_.push_back(key());  // made after f, which may have grown the model's buffers
     return false;
   }
@@ -149,6 +151,7 @@ class graph_cache<M, O, R, true> {
     decltype(std::declval<const M&>().captured_arguments(batch<D>{})) arguments;
     std::size_t temporary_bytes;  // which stands for the address of the stream's temporary memory
     std::optional<typename D::graph> graph;
+    std::uint64_t last_use;
 
     [[nodiscard]] bool same_key(const entry& other) const {
       return section == other.section && overwrites == other.overwrites && b == other.b &&
@@ -170,7 +173,8 @@ class graph_cache<M, O, R, true> {
   D device_;
   bool requested_, exchanges_during_pass_;
   std::size_t micro_batches_ = 1;  // of a step, at most
-  std::vector<entry> entries_;     // the one used last is the last
+  std::uint64_t uses_ = 0;
+  std::vector<entry> entries_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
