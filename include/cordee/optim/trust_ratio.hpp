@@ -8,10 +8,10 @@
 // The denominator is a sum of norms, not the norm of the sum, but in lars_norm_of_sum.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -23,10 +23,10 @@ namespace cordee::inline CORDEE_ABI::detail::optim {
 /// mixing optimizer counts such a gradient of its own rank as zero.
 CORDEE_HOST_DEVICE inline double trust_ratio(double trust_coefficient, double weight_norm,
                                              double grad_norm, double decay, double epsilon) {
-  if (weight_norm == 0 || grad_norm == 0 || !std::isfinite(grad_norm)) return 1;
+  if (weight_norm == 0 || grad_norm == 0 || !core::isfinite(grad_norm)) return 1;
   const double ratio =
       trust_coefficient * weight_norm / (grad_norm + decay * weight_norm + epsilon);
-  return std::isfinite(ratio) ? ratio : 1;
+  return core::isfinite(ratio) ? ratio : 1;
 }
 
 /// Whether a segment of this kind has a trust ratio: every kind in `adapt_on`, or, without
@@ -61,10 +61,10 @@ struct trust_ratio_body {
   Arithmetic arithmetic;
 
   CORDEE_HOST_DEVICE Arithmetic for_segment(kind what, std::size_t k) const {
-    const double grad_norm = std::sqrt(squared_grad_norms[k]);
+    const double grad_norm = core::sqrt(squared_grad_norms[k]);
     double decay = optimizer.decay_on(what) ? optimizer.weight_decay : 0, ratio = 1;
     if (has_trust_ratio(optimizer, what)) {
-      ratio = optimizer.ratio(std::sqrt(squared_weight_norms[k]), grad_norm, decay,
+      ratio = optimizer.ratio(core::sqrt(squared_weight_norms[k]), grad_norm, decay,
                               info->learning_rate);
       if (Optimizer::form::skips_zero_norms && grad_norm == 0) decay = 0;
     }

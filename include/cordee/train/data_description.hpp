@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdio>
@@ -24,6 +23,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/io/json.hpp>
@@ -69,7 +69,7 @@ struct data_description {
   };
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels) && c < a.mean.size(); ++c)
     for (const float x : {0.0f, 1.0f})
-      if (std::abs(number(a, c, x) - number(b, c, x)) > 0.05f) return false;
+      if (core::abs(number(a, c, x) - number(b, c, x)) > 0.05f) return false;
   return true;
 }
 
