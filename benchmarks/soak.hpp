@@ -50,8 +50,10 @@ template <class Run>
 std::uint64_t digest(Run& run) {
   std::vector<float> numbers;
   for (const auto& p : detail::checkpoints::saved_planes(run))
-    for (const segment& s : p.segments)
-      numbers.insert(numbers.end(), p.plane.data + s.offset, p.plane.data + s.offset + s.size);
+    for (const segment& s : p.segments) {
+      const auto held = p.plane.of(s.offset, s.size);  // nothing is frozen
+      numbers.insert(numbers.end(), held.begin(), held.end());
+    }
   return XXH3_64bits(numbers.data(), numbers.size() * sizeof(float));
 }
 

@@ -61,7 +61,7 @@ held held_by(Run& run) {
                                                                  : h.own;
     for (const segment& s : p.segments)
       for (std::size_t i = 0; i < s.size; ++i)
-        to.push_back(static_cast<double>(p.plane[s.offset + i]));
+        to.push_back(static_cast<double>(p.plane.of(s.offset, s.size)[i]));
   }
   if constexpr (requires { run.model().labels; }) h.labels = run.model().labels;
   return h;

@@ -80,7 +80,7 @@ TEST_CASE("resume: exact reducers, micro-batches, batches across epochs, an adap
   resumes<fp64>("adamw in fp64", adamw{}, falling, over_ring);
   resumes<fp64>("a plateau", sgd{}, plateaus, over_ring);
   resumes<fp64>("a plateau of the validation", sgd{},
-                plateau{.learning_rate = 0.05, .patience = 0, .threshold = 0.9}, over_ring, 3,
+                plateau{.learning_rate = 0.05, .patience = 0, .threshold = 0.9}, over_ring, {},
                 validation{synthetic{.extent = {1, 4, 4}, .classes = 4, .samples = 7, .seed = 4}});
   resumes<fp64>("AutoWU", sgd{}, auto_wu{.epochs = 4, .min_learning_rate = 1e-3}, over_ring);
 }
@@ -114,14 +114,17 @@ TEST_CASE("resume: batches that noise has decided, one before the checkpoint and
 TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   resumes<fp16>("sgd in fp16", sgd{.momentum = 0.9}, falling, over_ring);
   resumes<bf16>("sgd in bf16", sgd{.momentum = 0.9}, falling, over_ring);
-  resumes<fp32>("compressed", sgd{.momentum = 0.9}, falling, [](threads comm) {
-    return compressed{ring{comm}, int8{}};
-  });
+  const auto over_int8 = [](threads comm) { return compressed{ring{comm}, int8{}}; };
+  for (const std::string freeze : {"", "W1, b2", "b1", "W2, b2"}) {
+    CAPTURE(freeze);
+    const resumed_options options{.freeze = freeze};
+    resumes<fp32>("compressed", sgd{.momentum = 0.9}, falling, over_int8, options);
+    resumes<fp32>("local steps", local_steps{sgd{.momentum = 0.9}, 4}, falling, over_ring, options);
+  }
   resumes<fp32>("the largest of each tensor", sgd{.momentum = 0.9}, falling, [](threads comm) {
     return gathered{comm, top_k{.fraction = 0.5}};
   });
   resumes<fp32>("Adasum", sgd{.momentum = 0.9}, falling, [](threads comm) { return adasum{comm}; });
-  resumes<fp32>("local steps", local_steps{sgd{.momentum = 0.9}, 4}, falling, over_ring);
   resumes<fp32>("gossip", decentlam{.momentum = 0.5}, falling, [](threads comm) {
     return gossip{comm, topologies::one_peer{}};
   });
@@ -131,7 +134,7 @@ TEST_CASE("resume: an asynchronous server in lockstep, its weights and its clock
   const auto lockstep = [](threads comm) {
     return server{comm, asynchronous{.softsync = 1, .staleness_bound = 0}};
   };
-  resumes<fp32>("server", local_steps{sgd{.momentum = 0.9}, 1}, falling, lockstep, 2);
+  resumes<fp32>("server", local_steps{sgd{.momentum = 0.9}, 1}, falling, lockstep, {.most = 2});
 }
 TEST_CASE_TEMPLATE(
     "resume: a network of 16 bits or in int8, whose batch norms, and int8's ranges, "

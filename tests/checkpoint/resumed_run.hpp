@@ -75,8 +75,8 @@ ending end_of(Run& run, std::vector<double> records) {
   ending e{{}, std::move(records)};
   for (const auto& p : saved_planes(run))
     for (const segment& s : p.segments)
-      for (std::size_t i = 0; i < s.size; ++i)
-        e.numbers.push_back(static_cast<double>(p.plane[s.offset + i]));
+      for (std::size_t i = 0; i < s.size && p.plane.has(s); ++i)
+        e.numbers.push_back(static_cast<double>(p.plane.of(s.offset, s.size)[i]));
   return e;
 }
 
@@ -125,19 +125,26 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed,
   CHECK(uninterrupted[0].records.size() == 5 * 8 + 2 * 2);
 }
 
-/// The toy model, with 1 rank and `most` ranks.
+struct resumed_options {
+  int most = 3;  // ranks
+  std::string freeze{};
+};
+
+/// The toy model, with 1 rank and the most.
 template <class P, class O, class S, class MakeReducer>
 void resumes(const std::string& name, const O& optimizer, const S& schedule,
-             const MakeReducer& make_reducer, int most = 3, const auto&... also) {
+             const MakeReducer& make_reducer, const resumed_options& options = {},
+             const auto&... also) {
   INFO(name);
-  for (const int ranks : {1, most}) {
+  for (const int ranks : {1, options.most}) {
     const auto make = [&](threads comm, unsigned) {
       using run_type = trainer<labelled<P>, O, S, decltype(make_reducer(comm))>;
       return owned_run<labelled<P>, run_type>(
           optimizer, schedule, make_reducer(comm),
           trainer_options{.bucket_bytes = 512,
                           .check_stability = false,
-                          .measure_gradient_noise = run_type::gradient_is_exact && ranks > 1});
+                          .measure_gradient_noise = run_type::gradient_is_exact && ranks > 1,
+                          .freeze = options.freeze});
     };
     const auto make_feed = [](threads comm) { return labelled_feed(comm); };
     resumes_to_the_bit(ranks, make, make_feed, also...);

@@ -71,6 +71,45 @@ TEST_CASE("snapshot: what all ranks hold is written once, what differs by each r
         "rank-1.safetensors: W1 b1 W2 b2 slot0/W1 slot0/b1 slot0/W2 slot0/b2 seen\n");
 }
 
+TEST_CASE("snapshot: slots of frozen tensors are zeros in files, and others are left out") {
+  const folder files;
+  labelled<fp32> model;
+  for (const bool copies : {false, true}) {
+    trainer run{model, sgd{}, falling, solo{}, {.freeze = "W1, b2"}};
+    CHECK(run.arena_bytes() == (2 * 320 + 128) * sizeof(float));
+    const auto held = run.held_slot(0);
+    for (std::size_t i = 0; i < held.numbers.size; ++i) held.numbers[i] = static_cast<float>(i + 1);
+    snapshot{run, copies}.write(files.file(""));
+    const auto common = detail::io::tensor_file::open(files.file("common.safetensors"));
+    const auto numbers_of = [&](const char* name, std::size_t n) {
+      std::vector<float> numbers(n);
+      common.read(name, std::span(numbers));
+      return numbers;
+    };
+    CHECK(numbers_of("slot0/W1", 4) == std::vector<float>(4));
+    CHECK(numbers_of("slot0/b1", 2) == std::vector<float>{1, 2});
+    CHECK(numbers_of("slot0/W2", 2) == std::vector<float>{65, 66});
+    CHECK(numbers_of("slot0/b2", 1) == std::vector<float>(1));
+
+    trainer all{model, sgd{}, falling, solo{}};
+    CHECK(read_planes(all, common, true) == 0);
+    CHECK((all.slot(0)[0] == 0 && all.slot(0)[65] == 2 && all.slot(0)[129] == 66));
+    CHECK(all.slot(0)[192] == 0);
+  }
+  trainer all{model, sgd{}, falling, solo{}};
+  for (float& x : all.slot(0)) x = 5;
+  snapshot{all, true}.write(files.file(""));
+  const auto common = detail::io::tensor_file::open(files.file("common.safetensors"));
+  trainer run{model, sgd{}, falling, solo{}, {.freeze = "W1, b2"}};
+  CHECK(read_planes(run, common, true) == 2);
+  CHECK((run.held_slot(0).numbers[0] == 5 && run.held_slot(0).numbers[65] == 5));
+  CHECK(run.held_slot(0).numbers[2] == 0);  // padding
+  CHECK(describe_left_out(0) == "");
+  CHECK(describe_left_out(2) ==
+        "resume: slots of frozen tensors (2) are left out, which are not zero in the checkpoint: "
+        "when these tensors are trained again they begin at zero\n");
+}
+
 TEST_CASE("snapshot: planes are read back, and another network's first difference is named") {
   const folder files;
   labelled<fp32> model;

@@ -38,6 +38,17 @@ TEST_CASE("arena: every segment of every plane is aligned to 256 bytes of float"
       CHECK(reinterpret_cast<std::uintptr_t>(planes.plane(p).data + s.offset) % 256 == 0);
 }
 
+TEST_CASE("arena: planes behind the whole ones are as short as wished") {
+  arena<float, cpu> planes(cpu(1), table, 4, 2, 64);
+  CHECK(planes.size() == 2 * 192 + 2 * 64);
+  for (int p = 0; p < 4; ++p)
+    for (float& x : planes.plane(p)) x = static_cast<float>(p + 1);
+  for (int p = 0; p < 4; ++p) {
+    REQUIRE(planes.plane(p).size == (p < 2 ? 192 : 64));
+    for (const float x : planes.plane(p)) REQUIRE(x == static_cast<float>(p + 1));
+  }
+}
+
 TEST_CASE("arena: an index out of range is a usage_error; an empty table has empty planes") {
   arena<double, cpu> planes(cpu(1), table, 2);
   CHECK_THROWS_AS(static_cast<void>(planes.plane(2)), usage_error);

@@ -177,6 +177,19 @@ TEST_CASE("freeze: frozen tensors are in no bucket, and described") {
   CHECK(describe(run, feed, 1).find("frozen          layer2, bn1: ") != std::string::npos);
 }
 
+TEST_CASE("freeze: frozen tensors have no momentum in memory") {
+  net_type net;
+  const std::size_t plane = net_type::plane_size() * sizeof(double);
+  const auto bytes_of = [&](const names& freeze) {
+    return trainer{net, sgd{}, steady, solo{}, {.freeze = freeze}}.arena_bytes();
+  };
+  CHECK(bytes_of("") == 3 * plane);
+  std::size_t trained = 0;
+  for (const segment& s : net_type::segments().first(net_type::tensors()))
+    if (is_among(s, "fc")) trained += detail::core::align_up(s.size) * sizeof(double);
+  CHECK(bytes_of("conv1, bn1, layer") == 2 * plane + trained);
+}
+
 TEST_CASE("freeze: a layer of bytes keeps the range of its input, and computes no gradient") {
   resnet<8, int8, cpu, small> net;
   auto feed = feed_of(self_comm{});

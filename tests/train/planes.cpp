@@ -72,6 +72,36 @@ TEST_CASE("planes: gradients in memory of their own start at zero, and the other
   CHECK(freed);
 }
 
+TEST_CASE("planes: frozen segments have no slots, unless these are made of the weights") {
+  memory<2, 1> p(cpu(1), t4_table, "W1, b");  // but for W2
+  CHECK(p.bytes() == (2 * 320 + 3 * 64) * sizeof(double));
+  const double* const start = p.weights().data;
+  for (int k = 0; k < 3; ++k) {
+    const auto held = p.held_slot(k);
+    CHECK((held.numbers.data == start + 640 + 64 * k && held.numbers.size == 64));
+    for (const std::size_t s : {0u, 1u, 2u, 3u}) CHECK(held.has(t4_table[s]) == (s == 2));
+    CHECK_THROWS_AS(static_cast<void>(p.slot(k)), usage_error);
+  }
+  const auto view = p.view_of(p.trainables(), 0, true);
+  CHECK(view.weights.data == start + 128);
+  CHECK((view.slots[1].data == start + 640 + 64 && view.slots[1].size == 64));
+  const bucket b{0, 128, 64, p.trainables(), 0};
+  CHECK(p.bucket_view_of(b, p.grads(), {}).slots[0].data == start + 640 + 128);
+  p.held_slot(2).numbers[63] = p.held_slot(1).numbers[63] = 3;
+  record_nan(p);
+  p.undo_if_nonfinite(true, {});
+  for (const double x : p.held_slot(2).numbers) CHECK(x == 0);
+  CHECK(p.held_slot(1).numbers[63] == 3);
+  struct averaging : policy<1> {
+    void initialize(const optimizer_view<double, cpu, 1>&, cpu::stream) const {}
+  };
+  struct around : policy<1> {  // whose slot is another's
+    averaging optimizer;
+  };
+  detail::train::planes<double, cpu, around, policy<0>> whole(cpu(1), t4_table, "W1, b");
+  CHECK(whole.slot(0).size == 320);
+}
+
 TEST_CASE("planes: all elements start at zero; a plane has the size of the padded table") {
   memory<1, 1> p(cpu(1), t4_table);
   for (const auto plane : {p.weights(), p.grads(), p.slot(0), p.reducer_slot(0)}) {

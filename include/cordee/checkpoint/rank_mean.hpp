@@ -100,9 +100,10 @@ void read_mean(std::span<const io::tensor_file> files, const std::string& name,
 }
 
 /// Rank 0 reads the files of the ranks that saved, and all ranks get the means. Throws error, with
-/// the first difference, if they were written by another network. Collective.
+/// the first difference, if they were written by another network. Returns on rank 0 what
+/// read_planes does. Collective.
 template <class Run>
-void read_mean_planes(Run& run, std::span<const io::tensor_file> files) {
+std::size_t read_mean_planes(Run& run, std::span<const io::tensor_file> files) {
   using Real = typename Run::Real;
   const auto& device = run.model().get_device();
   const bool reads = run.comm().rank() == 0;
@@ -119,18 +120,27 @@ void read_mean_planes(Run& run, std::span<const io::tensor_file> files) {
           "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
           ": continue with the network, the optimizer and the reducer that were saved"));
   }
+  std::size_t left_out = 0;
   for (const auto& p : saved_planes(run)) {
     if (p.common || p.segments.empty()) continue;
     for (const segment& s : p.segments) {
       if (!reads) break;
       std::vector<Real> mean(s.size);
-      read_mean(files, p.prefix + std::string(s.name), std::span(mean));
-      device.copy(p.plane.data + s.offset, mean.data(), s.size * sizeof(Real), run.compute());
+      const std::string name = p.prefix + std::string(s.name);
+      if (!p.plane.has(s)) {
+        left_out += std::any_of(files.begin(), files.end(), [&](const io::tensor_file& file) {
+          return has_numbers<Real>(file, name, s.size);
+        });
+        continue;
+      }
+      read_mean(files, name, std::span(mean));
+      device.copy(p.plane.of(s.offset, s.size).data, mean.data(), s.size * sizeof(Real),
+                  run.compute());
       device.finish(run.compute());
     }
-    const std::size_t first = p.segments.front().offset, end = p.segments.back().end();
-    comm::broadcast(run.comm(), p.plane.subspan(first, end - first), run.compute());
+    comm::broadcast(run.comm(), p.numbers_of(p.held()), run.compute());
   }
+  return left_out;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

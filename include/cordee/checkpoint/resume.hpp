@@ -120,10 +120,10 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
 
 /// Effects: planes and state of every rank are those of the newest whole checkpoint; the next fit
 /// goes on at its update. Returns false, and changes nothing, if the folder has no checkpoint.
-/// Prints on rank 0 what differs but may: options, schedule, reducer, number of ranks. Throws error
-/// for one of another network, type of optimizer or precision, for another number of ranks where
-/// there is no mean (rank_mean.hpp), where a rank cannot read, and where only damaged checkpoints
-/// are left. Collective.
+/// Prints on rank 0 what differs but may: options, schedule, reducer, number of ranks, slots of
+/// tensors that are frozen now. Throws error for one of another network, type of optimizer or
+/// precision, for another number of ranks where there is no mean (rank_mean.hpp), where a rank
+/// cannot read, and where only damaged checkpoints are left. Collective.
 template <class Run>
 bool resume_run(Run& run, const std::string& folder) {
   namespace checkpoints = detail::checkpoints;
@@ -136,13 +136,15 @@ bool resume_run(Run& run, const std::string& folder) {
                    folder.c_str());
     return false;
   }
-  const std::string changed = checkpoints::expect_compatible(found->run, found->state, run, folder);
+  std::string changed = checkpoints::expect_compatible(found->run, found->state, run, folder);
   try {
-    if (found->common) checkpoints::read_planes(run, *found->common, true);
+    std::size_t left_out = 0;
+    if (found->common) left_out += checkpoints::read_planes(run, *found->common, true);
     if (found->ranks() == run.comm().size())
-      checkpoints::read_planes(run, found->own.front(), false);
+      left_out += checkpoints::read_planes(run, found->own.front(), false);
     else
-      checkpoints::read_mean_planes(run, found->own);
+      left_out += checkpoints::read_mean_planes(run, found->own);
+    changed += checkpoints::describe_left_out(left_out);
   } catch (const detail::io::read_error& e) {
     throw error(concat("resume: ", checkpoints::describe_rank(run.comm().rank()), ": ", e.what()));
   }

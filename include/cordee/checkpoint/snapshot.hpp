@@ -8,6 +8,8 @@
 //   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state,
 //                        preconditioner, model; weights and optimizer slots where ranks differ; in
 //                        the metadata, "state" is the run_state
+//
+// Slots of frozen tensors, which the run does not hold (train/planes.hpp), are zeros in the files.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +24,7 @@
 #include <cordee/checkpoint/staged_io.hpp>
 #include <cordee/checkpoint/state_json.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/device/arena.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/io/save_tensors.hpp>
 #include <cordee/io/tensor_file.hpp>
@@ -36,9 +39,21 @@ inline std::string rank_file(int rank) { return concat("rank-", rank, ".safetens
 template <class Real, class D>
 struct saved_plane {
   std::string prefix;
-  span_on<Real, D> plane;
+  device::plane_part<Real, D> plane;
   std::span<const segment> segments;
   bool common;  // alike on all ranks
+
+  /// Consecutive segments, of which the run has the numbers.
+  [[nodiscard]] std::span<const segment> held() const {
+    std::size_t first = 0, last = segments.size();
+    while (first < last && !plane.has(segments[first])) ++first;
+    while (first < last && !plane.has(segments[last - 1])) --last;
+    return segments.subspan(first, last - first);
+  }
+  [[nodiscard]] span_on<Real, D> numbers_of(std::span<const segment> some) const {
+    if (some.empty()) return {};
+    return plane.of(some.front().offset, some.back().end() - some.front().offset);
+  }
 };
 
 /// All that a checkpoint holds of a run's planes, in the order of the files.
@@ -51,12 +66,13 @@ auto saved_planes(Run& run) {
   const auto trainables = table.first(trainable), statistics = table.subspan(trainable);
   constexpr bool alike = !Run::weights_differ;
   std::vector<saved_plane<typename Run::Real, typename Run::device>> planes;
-  planes.push_back({"", run.weights(), trainables, alike});
+  planes.push_back({"", {run.weights()}, trainables, alike});
   for (int k = 0; k < O::slots; ++k)
-    planes.push_back({concat("slot", k, "/"), run.slot(k), trainables, alike});
-  planes.push_back({"", run.weights(), statistics, false});
+    planes.push_back({concat("slot", k, "/"), run.held_slot(k), trainables, alike});
+  planes.push_back({"", {run.weights()}, statistics, false});
   for (int k = 0; k < R::slots; ++k)
-    planes.push_back({concat("reducer_slot", k, "/"), run.reducer_slot(k), trainables, false});
+    planes.push_back(
+        {concat("reducer_slot", k, "/"), run.held_slot(O::slots + k), trainables, false});
   return planes;
 }
 
@@ -93,8 +109,10 @@ class snapshot {
         copies_(copies) {
     for (const auto& p : saved_planes(run)) {
       if (p.common && rank_ != 0) continue;
-      const auto numbers = range(p.plane, p.segments);
-      planes_.push_back({p.prefix, p.segments, p.common, {}, numbers.data});
+      const auto numbers = p.numbers_of(p.held());
+      planes_.push_back({p.prefix, p.segments, p.held(), p.common, {}, numbers.data});
+      for (const segment& s : p.segments)
+        if (!p.plane.has(s)) zeros_.resize(std::max(zeros_.size(), s.size));
       if (!copies) continue;
       plane_source& plane = planes_.back();
       plane.copy = allocate(numbers.size);
@@ -137,35 +155,37 @@ class snapshot {
 
   struct plane_source {
     std::string prefix;
-    std::span<const segment> segments;
+    std::span<const segment> segments, held;
     bool common;
     host_memory copy;     // if there is one
-    const Real* numbers;  // from the first segment to the end of the last one
+    const Real* numbers;  // from the first segment held to the end of the last one
+
+    /// Null: they are zeros.
+    [[nodiscard]] const Real* of(const segment& s) const {
+      if (held.empty() || s.offset < held.front().offset || s.offset > held.back().offset)
+        return nullptr;
+      return numbers + (s.offset - held.front().offset);
+    }
   };
 
-  template <class Span>
-  static Span range(Span plane, std::span<const segment> segments) {
-    if (segments.empty()) return plane.subspan(0, 0);
-    return plane.subspan(segments.front().offset, segments.back().end() - segments.front().offset);
-  }
   [[nodiscard]] std::vector<io::tensor_view> tensors(bool common) const {
     std::vector<io::tensor_view> all;
     for (const plane_source& p : planes_)
       for (const segment& s : p.segments)
         if (p.common == common)
           all.push_back({p.prefix + std::string(s.name), train::shape_of(s),
-                         std::span(p.numbers + (s.offset - p.segments.front().offset), s.size)});
+                         std::span(p.of(s) != nullptr ? p.of(s) : zeros_.data(), s.size)});
     return all;
   }
   void save(const std::string& path, std::span<const io::tensor_view> all,
             const io::tensor_metadata& metadata) const {
     staged_io<D> staging(device_, stream_);
     io::save_tensors(path, all, metadata, [&](auto& file, std::span<const std::byte> bytes) {
-      bool is_state = false;
+      bool of_host = bytes.data() == std::as_bytes(std::span(zeros_)).data();
       visit_numbers(state_, [&](const char*, const std::vector<double>& x) {
-        is_state |= bytes.data() == std::as_bytes(std::span(x)).data();
+        of_host |= bytes.data() == std::as_bytes(std::span(x)).data();
       });
-      if (copies_ || is_state)
+      if (copies_ || of_host)
         file.write(bytes);
       else
         staging.write(bytes, [&](std::span<const std::byte> piece) { file.write(piece); });
@@ -179,6 +199,7 @@ class snapshot {
   typename D::stream stream_;
   bool copies_;
   std::vector<plane_source> planes_;
+  std::vector<Real> zeros_;  // as many as a segment has that is not held
 };
 
 /// Throws error, with the first difference, unless `file` has the tensor with the shape of `s` and
@@ -196,10 +217,27 @@ void expect_tensor(const io::tensor_file& file, const std::string& name, const s
                        train::describe_shape(train::shape_of(s)), remedy));
 }
 
+/// Whether the tensor has a number that is not zero.
+template <class Real>
+bool has_numbers(const io::tensor_file& file, const std::string& name, std::size_t size) {
+  std::vector<Real> numbers(size);
+  file.read(name, std::span(numbers));
+  return std::any_of(numbers.begin(), numbers.end(), [](Real x) { return !(x == 0); });
+}
+
+/// A line for slots of frozen tensors that a file has and the run does not hold.
+inline std::string describe_left_out(std::size_t tensors) {
+  if (tensors == 0) return {};
+  return concat("resume: slots of frozen tensors (", tensors,
+                ") are left out, which are not zero in the checkpoint: when these tensors are "
+                "trained again they begin at zero\n");
+}
+
 /// Reads one file's part into the planes, without copies of them. Throws error, with the first
-/// difference, if it was written by another network.
+/// difference, if it was written by another network. Returns the number of slots that are left out
+/// because their tensors are frozen, but for zeros.
 template <class Run>
-void read_planes(Run& run, const io::tensor_file& file, bool common) {
+std::size_t read_planes(Run& run, const io::tensor_file& file, bool common) {
   using Real = typename Run::Real;
   using D = typename Run::device;
   std::size_t tensors = 0;
@@ -216,13 +254,20 @@ void read_planes(Run& run, const io::tensor_file& file, bool common) {
         ": continue with the network, the optimizer and the reducer that were saved"));
   const io::input_file bytes(file.path());
   staged_io<D> staging(run.model().get_device(), run.compute());
+  std::size_t left_out = 0;
   for (const auto& p : saved_planes(run))
     for (const segment& s : p.segments) {
       if (p.common != common) continue;
-      const auto to = p.plane.subspan(s.offset, s.size);
-      staging.read(bytes, file.at(p.prefix + std::string(s.name)).offset,
+      const std::string name = p.prefix + std::string(s.name);
+      if (!p.plane.has(s)) {
+        left_out += has_numbers<Real>(file, name, s.size) ? 1 : 0;
+        continue;
+      }
+      const auto to = p.plane.of(s.offset, s.size);
+      staging.read(bytes, file.at(name).offset,
                    std::as_writable_bytes(std::span(to.data, to.size)));
     }
+  return left_out;
 }
 
 /// This rank's state. Throws a std::exception for a file without one.

@@ -3,7 +3,7 @@
 //
 // One allocation of parallel planes: master weights, gradients, the slots of optimizer and reducer.
 // Everything that a training run changes is stored here, but for gradients in memory of the
-// transport (train/planes.hpp); a parameter has the same offset in every plane.
+// transport (train/planes.hpp); a parameter has the same offset in every plane that is whole.
 #pragma once
 
 #include <cordee/core/segment.hpp>
@@ -11,14 +11,38 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::device {
+
+/// Some numbers of a plane: `numbers` begins at number `offset` of the table.
+template <class Real, class D>
+struct plane_part {
+  span_on<Real, D> numbers;
+  std::size_t offset = 0;
+
+  [[nodiscard]] bool has(const segment& s) const {
+    return s.offset >= offset && s.end() <= offset + numbers.size;
+  }
+  /// Numbers of the table, which are of this part.
+  [[nodiscard]] span_on<Real, D> of(std::size_t begin, std::size_t size) const {
+    return numbers.subspan(begin - offset, size);
+  }
+};
+
+}  // namespace detail::device
+
 template <class Real, Device D>
 class arena {
  public:
   /// `planes` planes of the table's segments, zero initially.
   arena(const D& device, std::span<const segment> table, int planes)
+      : arena(device, table, planes, planes, 0) {}
+  /// The first `whole` planes are of the table's segments, the others of `part` numbers each.
+  arena(const D& device, std::span<const segment> table, int planes, int whole, std::size_t part)
       : plane_size_(size_of_plane(table)),
+        part_(part),
         planes_(planes),
-        memory_(device, plane_size_ * static_cast<std::size_t>(planes)) {}
+        whole_(whole),
+        memory_(device, begin_of(planes)) {}
 
   /// Numbers in a plane of these segments.
   [[nodiscard]] static std::size_t size_of_plane(std::span<const segment> table) {
@@ -28,12 +52,20 @@ class arena {
   [[nodiscard]] std::size_t plane_size() const { return plane_size_; }
   [[nodiscard]] span_on<Real, D> plane(int index) {
     expects(index >= 0 && index < planes_, "arena: the index of a plane is 0 .. planes() - 1");
-    return memory_.span().subspan(static_cast<std::size_t>(index) * plane_size_, plane_size_);
+    return memory_.span().subspan(begin_of(index), index < whole_ ? plane_size_ : part_);
   }
+  /// Numbers in all planes.
+  [[nodiscard]] std::size_t size() const { return begin_of(planes_); }
 
  private:
-  std::size_t plane_size_;
-  int planes_;
+  [[nodiscard]] std::size_t begin_of(int index) const {
+    const int whole = index < whole_ ? index : whole_;
+    return static_cast<std::size_t>(whole) * plane_size_ +
+           static_cast<std::size_t>(index - whole) * part_;
+  }
+
+  std::size_t plane_size_, part_;
+  int planes_, whole_;
   buffer<Real, D> memory_;
 };
 

@@ -191,6 +191,17 @@ concept InitializesSlots = requires(const O o, const View& v, Stream s) { o.init
 template <class O>
 concept SharesSlots = requires { requires decltype(O::optimizer)::slots == O::slots; };
 
+/// Whether the optimizer or one that shares its slots does.
+template <class O, class View, class Stream>
+consteval bool initializes_slots() {
+  if constexpr (InitializesSlots<O, View, Stream>)
+    return true;
+  else if constexpr (SharesSlots<O>)
+    return initializes_slots<std::remove_cvref_t<decltype(O::optimizer)>, View, Stream>();
+  else
+    return false;
+}
+
 /// Slots from the weights, where the optimizer or one that shares its slots requires it.
 template <class O, class View, class Stream>
 void initialize_slots(const O& optimizer, const View& v, Stream s) {

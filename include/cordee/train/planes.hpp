@@ -34,8 +34,9 @@ class planes {
   using stream = typename D::stream;
   using segments = std::span<const segment>;  // consecutive ones of the table
 
-  /// Segments whose names begin with one of `frozen` have planes as all others, but no step
-  /// exchanges or applies what they hold there.
+  /// No step exchanges or applies gradients of segments whose names begin with one of `frozen`.
+  /// Slots are from the first to the last segment that is not frozen, unless the optimizer
+  /// initializes them from the weights.
   /// `gradient_memory`: of the device, for the gradients; null: of the arena.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
                        std::shared_ptr<void> gradient_memory = nullptr)
@@ -43,7 +44,7 @@ class planes {
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
         gradient_memory_(std::move(gradient_memory)),
-        arena_(device, table, first_slot() + O::slots + R::slots),
+        arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
@@ -69,8 +70,7 @@ class planes {
     return unfrozen_.empty() ? table_.first(core::count_trainable(table_)) : unfrozen_.span();
   }
   [[nodiscard]] std::size_t bytes() const {
-    constexpr int count = 2 + O::slots + R::slots;
-    return arena_.plane_size() * static_cast<std::size_t>(count) * sizeof(Real);
+    return (arena_.size() + (gradient_memory_ == nullptr ? 0 : arena_.plane_size())) * sizeof(Real);
   }
 
   [[nodiscard]] span weights() { return arena_.plane(0); }
@@ -78,8 +78,18 @@ class planes {
     if (gradient_memory_ == nullptr) return arena_.plane(1);
     return {static_cast<Real*>(gradient_memory_.get()), arena_.plane_size()};
   }
-  [[nodiscard]] span slot(int k) { return arena_.plane(first_slot() + k); }
-  [[nodiscard]] span reducer_slot(int k) { return arena_.plane(first_slot() + O::slots + k); }
+  /// Slot k of the optimizer, or k - O::slots of the reducer: as much of it as there is.
+  [[nodiscard]] device::plane_part<Real, D> held_slot(int k) {
+    return {arena_.plane(first_slot() + k), first_slot_offset()};
+  }
+  /// Throws usage_error where frozen segments have none.
+  [[nodiscard]] span slot(int k) {
+    const auto held = held_slot(k);
+    expects(held.numbers.size == arena_.plane_size(),
+            "trainer: frozen layers have no slots: held_slot(k) is those of the others");
+    return held.numbers;
+  }
+  [[nodiscard]] span reducer_slot(int k) { return slot(O::slots + k); }
   /// The numbers of a segment in a plane.
   [[nodiscard]] span span_of(span plane, std::string_view name) const {
     const segment& s = named_segment(table_, name);
@@ -124,14 +134,13 @@ class planes {
                                                               span_on<std::byte, D> scratch) {
     bucket_view<Real, D, R::slots> view{&b, values, {}, scratch};
     for (int k = 0; k < R::slots; ++k)
-      view.slots[static_cast<std::size_t>(k)] = reducer_slot(k).subspan(b.offset, b.size);
+      view.slots[static_cast<std::size_t>(k)] = held_slot(O::slots + k).of(b.offset, b.size);
     return view;
   }
 
   /// Passes the initial weights to an optimizer and a reducer that need them.
   void initialize(const O& optimizer, const R& reducer, std::span<const bucket> buckets, stream s) {
-    using view = optimizer_view<Real, D, O::slots>;
-    if constexpr (optim::InitializesSlots<O, view, stream> || optim::SharesSlots<O>) {
+    if constexpr (initializes) {
       const segments all = table_.first(core::count_trainable(table_));  // frozen ones as well
       if (!all.empty()) optim::initialize_slots(optimizer, view_of(all, 0, true), s);
     }
@@ -151,7 +160,8 @@ class planes {
       return span_on<double, To>{x.span().data + first, some.size()};
     };
     optimizer_view<Real, To, O::slots> v{part_of(weights()), part_of(grads()), {}, some};
-    for (int k = 0; k < O::slots; ++k) v.slots[static_cast<std::size_t>(k)] = part_of(slot(k));
+    for (int k = 0; k < O::slots; ++k)
+      v.slots[static_cast<std::size_t>(k)] = {held_slot(k).of(start, size).data, size};
     v.squared_weight_norms = per_segment(squared_weight_norms_);
     v.squared_grad_norms = per_segment(squared_grad_norms_);
     v.squared_global_norm = {&status()->squared_global_norm, 1};
@@ -200,7 +210,7 @@ class planes {
   void undo_if_nonfinite(bool skipped, stream s) {
     replace_if(any_nonfinite(), statistics(), saved_statistics_.span(), s);
     for (int k = 0; skipped && k < R::slots; ++k)
-      replace_if(any_nonfinite(), reducer_slot(k), {}, s);
+      replace_if(any_nonfinite(), held_slot(O::slots + k).numbers, {}, s);
   }
 
   /// f(view of all trainable segments, stream), without effect if any norm of this step was not
@@ -234,8 +244,19 @@ class planes {
   }
 
  private:
+  static constexpr bool initializes =
+      optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
+
   /// The arena's plane behind weights and gradients.
   [[nodiscard]] int first_slot() const { return gradient_memory_ == nullptr ? 2 : 1; }
+  /// Slots are of the trained segments, or of all.
+  [[nodiscard]] std::size_t first_slot_offset() const {
+    return initializes || unfrozen_.empty() ? 0 : unfrozen_.span().front().offset;
+  }
+  [[nodiscard]] std::size_t slot_size() const {
+    const segments some = initializes || unfrozen_.empty() ? table_ : unfrozen_.span();
+    return arena<Real, D>::size_of_plane(some) - first_slot_offset();
+  }
   [[nodiscard]] std::size_t trainable_size() const {
     const std::size_t n = core::count_trainable(table_);
     return n == 0 ? 0 : table_[n - 1].offset + core::align_up(table_[n - 1].size);

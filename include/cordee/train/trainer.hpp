@@ -145,6 +145,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
   [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(grads(), name); }
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
+  [[nodiscard]] auto held_slot(int k) { return planes_.held_slot(k); }
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
   [[nodiscard]] span statistics() { return planes_.statistics(); }
   [[nodiscard]] auto trust_ratios() {
@@ -293,8 +294,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   detail::train::gradient_scaler<precision, device> gradient_scaler_;
   detail::train::step_outcome out_;  // of this step
   detail::train::graph_cache<M, O, R> graph_cache_;
-  // Last: its thread is joined before what it uses is destroyed.
-  detail::train::bucket_exchange<M, O, R> exchange_;
+  detail::train::bucket_exchange<M, O, R> exchange_;  // last: its thread is joined first
 };
 
 }  // namespace cordee::inline CORDEE_ABI
