@@ -190,6 +190,25 @@ TEST_CASE("freeze: frozen tensors have no momentum in memory") {
   CHECK(bytes_of("conv1, bn1, layer") == 2 * plane + trained);
 }
 
+TEST_CASE("freeze: no step touches the gradients in front of the first group that is trained") {
+  net_type net;
+  auto feed = feed_of(self_comm{});
+  // layer3.0.bn1 is frozen between others, and its gradient is written.
+  const names frozen{"conv1, bn1, layer1, layer2, layer3.0.conv1, layer3.0.bn1"};
+  trainer run{net, sgd{}, steady, solo{}, {.freeze = frozen}};
+  for (const double g : run.grads()) REQUIRE(g == 0);
+  for (double& g : run.grads()) g = 7;
+  run.step(feed.next(), 0);
+  std::size_t written = 0;
+  for (const segment& s : net_type::segments().first(net_type::tensors())) {
+    const auto gradient = run.grads(s.name);
+    const auto sevens = std::count(gradient.begin(), gradient.end(), 7.0);
+    CHECK(sevens == (is_among(s, "conv1, bn1, layer1, layer2") ? std::ssize(copy(gradient)) : 0));
+    written += sevens == 0 ? 1 : 0;
+  }
+  CHECK(written > 6);
+}
+
 TEST_CASE("freeze: a layer of bytes keeps the range of its input, and computes no gradient") {
   resnet<8, int8, cpu, small> net;
   auto feed = feed_of(self_comm{});

@@ -78,15 +78,15 @@ TEST_CASE("planes: frozen segments have no slots, unless these are made of the w
   const double* const start = p.weights().data;
   for (int k = 0; k < 3; ++k) {
     const auto held = p.held_slot(k);
-    CHECK((held.numbers.data == start + 640 + 64 * k && held.numbers.size == 64));
+    CHECK((held.numbers.data == start + 320 + 64 * k && held.numbers.size == 64));
     for (const std::size_t s : {0u, 1u, 2u, 3u}) CHECK(held.has(t4_table[s]) == (s == 2));
     CHECK_THROWS_AS(static_cast<void>(p.slot(k)), usage_error);
   }
   const auto view = p.view_of(p.trainables(), 0, true);
   CHECK(view.weights.data == start + 128);
-  CHECK((view.slots[1].data == start + 640 + 64 && view.slots[1].size == 64));
+  CHECK((view.slots[1].data == start + 320 + 64 && view.slots[1].size == 64));
   const bucket b{0, 128, 64, p.trainables(), 0};
-  CHECK(p.bucket_view_of(b, p.grads(), {}).slots[0].data == start + 640 + 128);
+  CHECK(p.bucket_view_of(b, p.grads(), {}).slots[0].data == start + 320 + 128);
   p.held_slot(2).numbers[63] = p.held_slot(1).numbers[63] = 3;
   record_nan(p);
   p.undo_if_nonfinite(true, {});

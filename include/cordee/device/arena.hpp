@@ -22,6 +22,12 @@ struct plane_part {
   [[nodiscard]] bool has(const segment& s) const {
     return s.offset >= offset && s.end() <= offset + numbers.size;
   }
+  /// All `size` numbers of the plane. Throws usage_error where there are fewer.
+  [[nodiscard]] span_on<Real, D> whole(std::size_t size) const {
+    expects(numbers.size == size,
+            "trainer: frozen layers have no slots: held_slot(k) is those of the others");
+    return numbers;
+  }
   /// Numbers of the table, which are of this part.
   [[nodiscard]] span_on<Real, D> of(std::size_t begin, std::size_t size) const {
     return numbers.subspan(begin - offset, size);

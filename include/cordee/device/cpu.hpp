@@ -15,7 +15,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <thread>
@@ -58,6 +60,17 @@ class cpu {
 
   [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
   void release(void* memory) const noexcept { free_pages(memory); }
+  /// Zeros. Pages that nothing writes take no memory.
+  [[nodiscard, gnu::cold, gnu::noinline]] static std::shared_ptr<void> allocate_zeros(
+      std::size_t size) {
+    std::size_t space = size + alignment;
+    void* memory = std::calloc(space, 1);
+    if (memory == nullptr) throw_out_of_memory(size);
+    const std::shared_ptr<void> owner(memory, std::free);
+    std::align(alignment, size, memory, space);
+    advise_huge_pages(memory, size);
+    return {owner, memory};
+  }
   void copy(void* out, const void* in, std::size_t size, stream) const {
     if (size != 0) std::memmove(out, in, size);
   }

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -130,11 +131,36 @@ class frozen_layers {
   const function_table* table_ = nullptr;
 };
 
+/// A model whose backward ends at the first layer that is not frozen.
+template <class M>
+concept FreezesLayers =
+    requires(M& model, std::span<const std::uint8_t> flags) { model.freeze(flags); };
+
 /// Tells a model that can make use of it which of its trainable segments are frozen.
 template <class M>
 [[gnu::cold]] void freeze_layers(M& model, const frozen_layers& frozen) {
-  if constexpr (requires(std::span<const std::uint8_t> flags) { model.freeze(flags); })
-    model.freeze(frozen.flags(M::segments()).span());
+  if constexpr (FreezesLayers<M>) model.freeze(frozen.flags(M::segments()).span());
+}
+
+/// Where the group of the first of the unfrozen segments begins: those whose names are alike up to
+/// a dot. Backward of a network writes no gradient before; in the group it writes those of frozen
+/// batch norms.
+[[gnu::cold, gnu::noinline]] inline std::size_t first_gradient(std::span<const segment> table,
+                                                               std::span<const segment> unfrozen) {
+  const auto group_of = [](const segment& s) { return s.name.substr(0, s.name.find('.')); };
+  std::size_t k = 0;
+  while (k < table.size() && !unfrozen.empty() && group_of(table[k]) != group_of(unfrozen.front()))
+    ++k;
+  return unfrozen.empty() ? 0 : table[k].offset;
+}
+
+/// Memory for a plane of gradients of which frozen ones are not written; null: of the arena.
+template <class Real, class D>
+[[gnu::cold]] std::shared_ptr<void> allocate_zeros(std::size_t n) {
+  if constexpr (requires { D::allocate_zeros(n); })
+    return D::allocate_zeros(n * sizeof(Real));
+  else
+    return nullptr;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -35,22 +35,25 @@ class planes {
   using segments = std::span<const segment>;  // consecutive ones of the table
 
   /// No step exchanges or applies gradients of segments whose names begin with one of `frozen`.
-  /// Slots are from the first to the last segment that is not frozen, unless the optimizer
-  /// initializes them from the weights.
+  /// Slots are from the first to the last segment that is trained, unless the optimizer initializes
+  /// them from the weights. On the CPU, frozen gradients that nothing writes take no memory.
   /// `gradient_memory`: of the device, for the gradients; null: of the arena.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
                        std::shared_ptr<void> gradient_memory = nullptr)
       : device_(device),
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
-        gradient_memory_(std::move(gradient_memory)),
+        first_gradient_(first_gradient(table, unfrozen_.span())),
+        gradient_memory_(gradient_memory != nullptr || frozen.empty()
+                             ? gradient_memory
+                             : allocate_zeros<Real, D>(arena<Real, D>::size_of_plane(table))),
         arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
         sums_(device, table.size()),
         step_status_(device, 1) {
-    if (gradient_memory_ == nullptr) return;
+    if (gradient_memory == nullptr) return;
     const stream s{};
     clear(grads(), s);
     device_.finish(s);
@@ -82,13 +85,7 @@ class planes {
   [[nodiscard]] device::plane_part<Real, D> held_slot(int k) {
     return {arena_.plane(first_slot() + k), first_slot_offset()};
   }
-  /// Throws usage_error where frozen segments have none.
-  [[nodiscard]] span slot(int k) {
-    const auto held = held_slot(k);
-    expects(held.numbers.size == arena_.plane_size(),
-            "trainer: frozen layers have no slots: held_slot(k) is those of the others");
-    return held.numbers;
-  }
+  [[nodiscard]] span slot(int k) { return held_slot(k).whole(arena_.plane_size()); }
   [[nodiscard]] span reducer_slot(int k) { return slot(O::slots + k); }
   /// The numbers of a segment in a plane.
   [[nodiscard]] span span_of(span plane, std::string_view name) const {
@@ -104,6 +101,11 @@ class planes {
   [[nodiscard]] const step_status* status() const { return step_status_.span().data; }
 
   void clear(span x, stream s) { device_.clear(x.data, x.size * sizeof(Real), s); }
+  template <class M>
+  void clear_gradients(stream s) {
+    const std::size_t first = FreezesLayers<M> ? first_gradient_ : 0;
+    clear(grads().subspan(first, grads().size - first), s);
+  }
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
   }
@@ -246,16 +248,15 @@ class planes {
  private:
   static constexpr bool initializes =
       optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
-
   /// The arena's plane behind weights and gradients.
   [[nodiscard]] int first_slot() const { return gradient_memory_ == nullptr ? 2 : 1; }
-  /// Slots are of the trained segments, or of all.
+  [[nodiscard]] bool has_whole_slots() const { return initializes || unfrozen_.empty(); }
   [[nodiscard]] std::size_t first_slot_offset() const {
-    return initializes || unfrozen_.empty() ? 0 : unfrozen_.span().front().offset;
+    return has_whole_slots() ? 0 : unfrozen_[0].offset;
   }
   [[nodiscard]] std::size_t slot_size() const {
-    const segments some = initializes || unfrozen_.empty() ? table_ : unfrozen_.span();
-    return arena<Real, D>::size_of_plane(some) - first_slot_offset();
+    return arena<Real, D>::size_of_plane(has_whole_slots() ? table_ : unfrozen_.span()) -
+           first_slot_offset();
   }
   [[nodiscard]] std::size_t trainable_size() const {
     const std::size_t n = core::count_trainable(table_);
@@ -285,6 +286,7 @@ class planes {
   D device_;
   segments table_;
   core::pod_vector<segment> unfrozen_;  // empty where none is frozen
+  std::size_t first_gradient_;
   std::shared_ptr<void> gradient_memory_;
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began

@@ -8,8 +8,7 @@
 //   then:                  all buckets mixed -> finish_reduction (norms, test for NaN)
 //                          -> one accept over the whole arena -> pack_parameters
 //
-// Gradient averaging, gossip, Local SGD and a parameter server differ in what `propose` returns and
-// in what `mix` does with it. Local SGD (`loose` agreement) reads its status before it posts.
+// Gradient averaging, gossip, Local SGD and a parameter server differ in `propose` and `mix` alone.
 #pragma once
 
 #include <string_view>
@@ -207,7 +206,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     exchange_.begin_step(out_.info);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, checks_gradient(), stream_);
-    if (micro.empty() || !detail::train::overwrites(micro.front())) planes_.clear(grads(), stream_);
+    if (micro.empty() || !detail::train::overwrites(micro.front()))
+      planes_.template clear_gradients<M>(stream_);
   }
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
