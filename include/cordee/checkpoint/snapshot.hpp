@@ -260,7 +260,7 @@ std::size_t read_planes(Run& run, const io::tensor_file& file, bool common) {
       if (p.common != common) continue;
       const std::string name = p.prefix + std::string(s.name);
       if (!p.plane.has(s)) {
-        left_out += has_numbers<Real>(file, name, s.size) ? 1 : 0;
+        if (has_numbers<Real>(file, name, s.size)) ++left_out;
         continue;
       }
       const auto to = p.plane.of(s.offset, s.size);

@@ -122,7 +122,7 @@ class graph_cache<M, O, R, true> {
     if (entries_.size() >= capacity())
       entries_.erase(
           std::min_element(entries_.begin(), entries_.end(),
-                           [](const entry& a, const entry& b) { return a.last_use < b.last_use; }));
+                           [](const entry& x, const entry& y) { return x.last_use < y.last_use; }));
     entries_.push_back(key());  // made after f, which may have grown the model's buffers
     return false;
   }

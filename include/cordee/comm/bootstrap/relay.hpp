@@ -160,13 +160,13 @@ class bootstrap_relay {
       if (failure_) report_failure_to(r.connection);
       return true;
     }
-    const frame refusal{frame::failed, h.rank,
-                        fits ? concat("two processes are rank ", h.rank, " of ", size)
-                             : concat("it is started as rank ", h.rank, " of ", h.size,
-                                      ", but rank 0 as rank 0 of ", size,
-                                      ": start every rank with the same number of ranks")};
-    answer(connection, h.rank, refusal);
-    if (!not_joined().empty()) fail(refusal);  // a complete run goes on
+    const frame mismatch{frame::failed, h.rank,
+                         fits ? concat("two processes are rank ", h.rank, " of ", size)
+                              : concat("it is started as rank ", h.rank, " of ", h.size,
+                                       ", but rank 0 as rank 0 of ", size,
+                                       ": start every rank with the same number of ranks")};
+    answer(connection, h.rank, mismatch);
+    if (!not_joined().empty()) fail(mismatch);  // a complete run goes on
     return true;
   }
   void answer(tcp_connection& connection, int rank, const frame& f) {
