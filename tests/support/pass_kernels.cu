@@ -72,6 +72,7 @@ OPERATION(mix_neighbors, mix_neighbors_op<float>)
 
 OPERATION(rescale_loss, detail::train::rescale_op)
 OPERATION(replace, detail::train::replace_op<float>)
+OPERATION(check_statistics, detail::train::check_statistics_op<float>)
 
 KERNEL(reference_wgrad, reference_wgrad_kernel<float, float>)
 OPERATION(reference_fprop, reference_fprop_op<float, float>)

@@ -113,8 +113,9 @@ TEST_CASE("every schedule around another one reaches its golden weights") {
 }
 
 TEST_CASE("settings without sense are refused when the trainer is constructed") {
-  const std::string rate = "it must be finite, 0 or more";
   for (const double learning_rate : {-0.1, HUGE_VAL, std::nan("")}) {
+    const std::string rate =
+        learning_rate < 0 ? "it must be finite, 0 or more" : "give a finite number";
     CHECK(refused(constant{learning_rate}, rate));
     CHECK(refused(multistep{.learning_rate = learning_rate}, rate));
     CHECK(refused(exponential{.learning_rate = learning_rate}, rate));

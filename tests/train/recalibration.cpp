@@ -17,6 +17,7 @@
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/network.hpp>
+#include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/optim/decentlam.hpp>
@@ -37,15 +38,21 @@ constexpr extent pixel{1, 1, 1};
 // Its first batch norm's input is the images, whatever the weights.
 using small = network<sequential<batch_norm<>, linear<2>>, fp64, cpu, reference, pixel, 2>;
 
-/// One pixel for each image.
+// Of which one image has two values, as many as a variance needs.
+constexpr extent pixel_pair{1, 1, 2};
+using small_of_pairs = network<sequential<batch_norm<>, global_average_pool, linear<2>>, fp64, cpu,
+                               reference, pixel_pair, 2>;
+
+/// One pixel for each image, or two.
 struct pixels {
   std::vector<std::uint8_t> values;
+  extent shape = pixel;
 
-  [[nodiscard]] extent image() const { return pixel; }
+  [[nodiscard]] extent image() const { return shape; }
   [[nodiscard]] int classes() const { return 2; }
-  [[nodiscard]] std::size_t size() const { return values.size(); }
+  [[nodiscard]] std::size_t size() const { return values.size() / shape.size(); }
   int read(std::size_t i, std::span<std::uint8_t> to) const {
-    to[0] = values[i];
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(i * to.size()), to.size(), to.begin());
     return static_cast<int>(i % 2);
   }
 };
@@ -106,11 +113,11 @@ TEST_CASE("without moving averages statistics are the last batch's: golden value
 }
 
 TEST_CASE("recalibrate: statistics are the training set's, however it is cut") {
-  pixels data;
-  for (int i = 0; i < 48; ++i) data.values.push_back(static_cast<std::uint8_t>(i * i % 97));
+  pixels data{.values = {}, .shape = pixel_pair};
+  for (int i = 0; i < 96; ++i) data.values.push_back(static_cast<std::uint8_t>(i * i % 97));
   double mean = 0, variance = 0;
-  for (const auto x : data.values) mean += x / 48.0;
-  for (const auto x : data.values) variance += (x - mean) * (x - mean) / 48.0;
+  for (const auto x : data.values) mean += x / 96.0;
+  for (const auto x : data.values) variance += (x - mean) * (x - mean) / 96.0;
   for (const int ranks : {1, 3, 4})
     for (const int accumulate : {1, 2}) {
       CAPTURE(ranks);
@@ -122,11 +129,11 @@ TEST_CASE("recalibrate: statistics are the training set's, however it is cut") {
                     {.global_batch = 6, .accumulate = accumulate, .seed = 5},
                     pad_crop_flip{},
                     bytes_as_they_are};
-        small model;
+        small_of_pairs model;
         trainer run{model, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
         const std::vector<double> before(run.weights().begin(), run.weights().end());
         recalibrate(run, feed, 8);
-        // 48 numbers below 97: a sum's rounding is 48 epsilon of it.
+        // 96 numbers below 97: a sum's rounding is 96 epsilon of it.
         CHECK(close(statistics(run)[0], mean, 1e-13));
         CHECK(close(statistics(run)[1], variance, 1e-13));
         CHECK(model.batch_norm_moving_average);
@@ -141,7 +148,7 @@ TEST_CASE("recalibrate: statistics are the training set's, however it is cut") {
 TEST_CASE("recalibrate: of ranks whose weights differ, those of the mean model") {
   using deep =
       network<sequential<linear<3>, batch_norm<>, linear<2>>, fp64, cpu, reference, pixel, 2>;
-  pixels data;
+  pixels data{.values = {}};
   for (int i = 0; i < 24; ++i) data.values.push_back(static_cast<std::uint8_t>(i * i % 23));
   on_ranks(3, [&](threads comm) {
     loader feed{data, comm, {.global_batch = 6}, pad_crop_flip{}, bytes_as_they_are};
@@ -163,7 +170,7 @@ TEST_CASE("recalibrate: of ranks whose weights differ, those of the mean model")
 }
 
 TEST_CASE("recalibration: fit's validation uses the statistics of the training set") {
-  pixels data;
+  pixels data{.values = {}};
   for (int i = 0; i < 24; ++i) data.values.push_back(static_cast<std::uint8_t>(i * i % 23));
   const double mean = std::accumulate(data.values.begin(), data.values.end(), 0.0) / 24;
   for (const double freeze_at : {HUGE_VAL, 0.5})
@@ -188,7 +195,7 @@ TEST_CASE("recalibration: fit's validation uses the statistics of the training s
 }
 
 TEST_CASE("recalibrate refuses no update") {
-  pixels data{{1, 2, 3, 4}};
+  pixels data{.values = {1, 2, 3, 4}};
   on_ranks(1, [&](threads comm) {
     loader feed{data, comm, {.global_batch = 2}};
     small model;
