@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of a wrong command line or file of settings, and such a file of a command line.
+// Errors of a wrong command line or settings file, and the settings file of a command line.
 #pragma once
 
 #include <cmath>

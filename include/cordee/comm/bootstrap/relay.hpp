@@ -174,8 +174,8 @@ class bootstrap_relay {
       ranks_[static_cast<std::size_t>(rank)].was_answered = true;
     connection.send(f);
   }
-  // Of a run with a secret, anyone may send a wrong one, so nobody else is told. A run without one
-  // would have admitted any process, so that a rank with one can end it, as any other could.
+  // Anyone may send a wrong secret to a run that has one, so only the sender gets an answer. A run
+  // without a secret admits any process, so a rank that has one can end it, as any other could.
   void refuse(tcp_connection& connection, hello h, bool has_none) {
     const std::string why = secret_.empty() ? "it has a secret, but rank 0 has none"
                             : has_none      ? "it has no secret, but rank 0 has one"
