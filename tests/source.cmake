@@ -45,6 +45,13 @@ add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_
   -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
 add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include -D MOST=227
   -P ${PROJECT_SOURCE_DIR}/cmake/public_names.cmake)
+# Public names without docstring: no more than scripts/reference/undocumented.txt allows.
+if(PYTHON)
+  add_test(NAME source.docstrings COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/scripts/docs --counts)
+  set_tests_properties(source.docstrings PROPERTIES TIMEOUT ${deadline} LABELS source)
+else()
+  cordee_skipped_test(source.docstrings source "no python3: package python3")
+endif()
 add_test(NAME source.device_code COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
 add_test(NAME source.device_code_detects COMMAND ${CMAKE_COMMAND}
