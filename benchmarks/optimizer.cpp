@@ -30,7 +30,7 @@
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
-#include <cordee/train/planes.hpp>
+#include <cordee/train/step/planes.hpp>
 
 #include "benchmarks/optimizer_by_hand.hpp"
 #include "benchmarks/options.hpp"

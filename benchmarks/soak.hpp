@@ -22,7 +22,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
-#include <cordee/train/evaluate.hpp>
+#include <cordee/train/measure/evaluate.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "examples/options.hpp"

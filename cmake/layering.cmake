@@ -21,7 +21,7 @@ set(needs_checkpoint ${needs_train} checkpoint)
 set(needs_images core device io data images)
 # Calibration and its report run a trainer; nothing of train/ needs infer/.
 set(needs_infer core precision device ops io nn infer data/dataset.hpp
-  train/calibrate.hpp train/correct_bias.hpp train/evaluate.hpp train/quantization_report.hpp)
+  train/int8/calibrate.hpp train/int8/correct_bias.hpp train/measure/evaluate.hpp train/int8/quantization_report.hpp)
 set(needs_testing ${needs_train} images/encoded_dataset.hpp testing)
 
 file(GLOB_RECURSE headers RELATIVE ${ROOT}/cordee ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)

@@ -19,7 +19,7 @@
 #include <cordee/infer/integer_network.hpp>
 #include <cordee/nn/resnet_options.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/predict.hpp>
+#include <cordee/train/measure/predict.hpp>
 
 namespace examples {
 

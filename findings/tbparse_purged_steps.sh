@@ -11,7 +11,7 @@
 # One would expect: each step once, as TensorBoard shows them: 0 1 2 3 4 5 6 7.
 # What happens: tbparse.SummaryReader(folder) reads each file by an EventAccumulator of its own, so
 # that the event has nothing to drop: steps 4 and 5 are there twice, with the abandoned values too.
-# Hence Cordee also cuts these steps from the earlier files (include/cordee/train/tensorboard.hpp).
+# Hence Cordee also cuts these steps from the earlier files (include/cordee/train/callbacks/tensorboard.hpp).
 #
 # Seen on 2026-11-28 with Python 3.11, tbparse 0.0.9, tensorboard 2.20.0, tensorboardX 2.6.4:
 #   EventAccumulator [0, 1, 2, 3, 4, 5, 6, 7]

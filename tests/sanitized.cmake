@@ -16,18 +16,18 @@ endif()
 # an emulated trainer would run for many minutes.
 set(cordee_not_sanitized "/trainer_emulated[.]cpp$")
 set(cordee_not_tsan
-  "/device/(gpu_kernel|warp)[.]cpp$|/ops/gpu/|${gpu_engines}|_emulated[.]cpp$|/train/(bad_label|enqueued_courier|graph_cache)[.]cpp$")
+  "/device/(gpu_kernel|warp)[.]cpp$|/ops/gpu/|${gpu_engines}|_emulated[.]cpp$|/train/([a-z0-9]+/)?(bad_label|enqueued_courier|graph_cache)[.]cpp$")
 
 # Built for ThreadSanitizer with CORDEE_ALL_TESTS alone: tests of train/ that start no thread of their own kind. The
 # trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, server, fit and readback.
-set(cordee_seldom_tsan "/train/(best|best_epoch|calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|early_stopping|json_lines|step_log|tensorboard|mllog|evaluate|predict|fit_samples")
+set(cordee_seldom_tsan "/train/([a-z0-9]+/)?(best|best_epoch|calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|early_stopping|json_lines|step_log|tensorboard|mllog|evaluate|predict|fit_samples")
 string(APPEND cordee_seldom_tsan "|goldens[a-z_]*|gradient_scaler|loss_scale|observe|pairing|planes|record|reducers")
 string(APPEND cordee_seldom_tsan "|correct_bias|critical_batch|decided_batch|dropout|frozen_layers|gradient_noise[a-z_]*|kfac[a-z_]*|kronecker_factors")
 string(APPEND cordee_seldom_tsan "|named_segment|quantization_report|recalibration|target_accuracy|trust_ratio_quantiles|weights_conversion")
 string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights)[.]cpp$")
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
 # its own thread, and what they share is the transport.
-string(APPEND cordee_seldom_tsan "|/comm/(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method|gathered")
+string(APPEND cordee_seldom_tsan "|/comm/([a-z]+/)*(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method|gathered")
 string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|nodes|one_shot|power_of_two_remap")
 string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|wire)[.]cpp$")
 

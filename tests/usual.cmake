@@ -9,7 +9,7 @@
 #   emulated GPU, every reducer: reducers.cpp on the CPU, the kernels' own tests, and the steps of trainer_emulated.cpp
 #   replay: graph_cache.cpp
 #   engines over all shapes with tensors in 16 bits: shapes.cpp has them in 32 bits
-set(cordee_seldom_sources "/train/(combinations_mixing|combinations_optimizers|reducers_emulated|replay_emulated)[.]cpp$")
+set(cordee_seldom_sources "/train/([a-z0-9]+/)?(combinations_mixing|combinations_optimizers|reducers_emulated|replay_emulated)[.]cpp$")
 string(APPEND cordee_seldom_sources "|/ops/engines/shapes_in_16_bits[.]cpp$")
 
 # Test cases that run for long: int8's accuracy after calibration (its error and its ranges stay), and steps of two ranks and

@@ -13,7 +13,7 @@
 #include <cordee/images/image_folder.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/tensor_file.hpp>
-#include <cordee/train/data_description.hpp>
+#include <cordee/train/input/data_description.hpp>
 
 #include "dataset.hpp"
 

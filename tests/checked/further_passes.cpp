@@ -29,7 +29,7 @@
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/step_status.hpp>
+#include <cordee/train/step/step_status.hpp>
 
 #include "tests/checked/measure.hpp"
 #include "tests/checked/passes.hpp"

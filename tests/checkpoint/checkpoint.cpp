@@ -10,8 +10,8 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
-#include <cordee/train/chrome_trace.hpp>
-#include <cordee/train/csv.hpp>
+#include <cordee/train/callbacks/chrome_trace.hpp>
+#include <cordee/train/callbacks/csv.hpp>
 
 #include "tests/checkpoint/labelled.hpp"
 #include "tests/support/folder.hpp"

@@ -31,8 +31,8 @@
 #include <cordee/schedule/plateau.hpp>
 #include <cordee/schedule/then.hpp>
 #include <cordee/schedule/warmup.hpp>
-#include <cordee/train/evaluate.hpp>
-#include <cordee/train/kfac.hpp>
+#include <cordee/train/kfac/kfac.hpp>
+#include <cordee/train/measure/evaluate.hpp>
 
 #include "tests/checkpoint/resumed_run.hpp"
 #include "tests/support/bits.hpp"

@@ -30,8 +30,8 @@
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/testing/same_bits.hpp>
-#include <cordee/train/kfac.hpp>
-#include <cordee/train/recalibration.hpp>
+#include <cordee/train/callbacks/recalibration.hpp>
+#include <cordee/train/kfac/kfac.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"

@@ -12,7 +12,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/comm/simulated.hpp>
-#include <cordee/train/courier.hpp>
+#include <cordee/train/step/courier.hpp>
 
 #include "tests/support/ranks.hpp"
 

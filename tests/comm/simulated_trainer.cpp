@@ -25,7 +25,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>
-#include <cordee/train/chrome_trace.hpp>
+#include <cordee/train/callbacks/chrome_trace.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"

@@ -8,7 +8,7 @@
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/optimizer_check.hpp>
 #include <cordee/optim/sgd.hpp>
-#include <cordee/train/callback_check.hpp>
+#include <cordee/train/callbacks/callback_check.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"

@@ -17,8 +17,8 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
-#include <cordee/train/kfac.hpp>
-#include <cordee/train/recalibration.hpp>
+#include <cordee/train/callbacks/recalibration.hpp>
+#include <cordee/train/kfac/kfac.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/emulated.hpp"

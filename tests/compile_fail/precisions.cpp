@@ -11,7 +11,7 @@
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/calibrate.hpp>
+#include <cordee/train/int8/calibrate.hpp>
 
 #include "tests/support/emulated.hpp"
 

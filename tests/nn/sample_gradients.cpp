@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What layers pass: tests/train/kronecker_factors.cpp.
+// What layers pass: tests/train/kfac/kronecker_factors.cpp.
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -37,7 +37,7 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/calibrate.hpp>
+#include <cordee/train/int8/calibrate.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
 

@@ -9,7 +9,7 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/optim/optimizer.hpp>
-#include <cordee/train/pairing.hpp>
+#include <cordee/train/checks/pairing.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::optim;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs whose batch it decides: tests/train/decided_batch.cpp.
+// Runs whose batch it decides: tests/train/step/decided_batch.cpp.
 #include <cmath>
 #include <limits>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""TensorBoard's own reader finds every scalar of the run that tests/train/tensorboard.cpp logs.
+"""TensorBoard's own reader finds every scalar of the run that tests/train/callbacks/tensorboard.cpp logs.
 
 Usage: tests/scripts/event_files.py PROGRAM, which has the test cases of tests/train.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""MLPerf's compliance checker (PyPI: mlperf-logging) accepts the log that tests/train/mllog.cpp writes, and no worse one.
+"""MLPerf's compliance checker (PyPI: mlperf-logging) accepts the log that tests/train/callbacks/mllog.cpp writes, and no worse one.
 
 Usage: tests/scripts/mlperf_checker.py PROGRAM, which has the test cases of tests/train. The rules are those of a closed
 submission of ResNet-50 to Training 4.0, the last round that had this benchmark.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Python's json reads the timeline that tests/train/chrome_trace.cpp records, and its ranges are sorted and nested.
+"""Python's json reads the timeline that tests/train/callbacks/chrome_trace.cpp records, and its ranges are sorted and nested.
 
 Usage: tests/scripts/trace_events.py PROGRAM, which has the test cases of tests/train.
 """

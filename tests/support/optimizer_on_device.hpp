@@ -29,7 +29,7 @@
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
-#include <cordee/train/planes.hpp>
+#include <cordee/train/step/planes.hpp>
 
 namespace support {
 

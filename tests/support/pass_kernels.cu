@@ -19,7 +19,7 @@
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/step_status.hpp>
+#include <cordee/train/step/step_status.hpp>
 
 #include "tests/support/kernel_list.cuh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Prints the learning rates of PyTorch's schedulers that tests/schedule compares with ours, and the stages of
-# tests/train/decided_batch.cpp, in fp64.
+# tests/train/step/decided_batch.cpp, in fp64.
 #   python3 tests/support/schedule_goldens.py     (needs torch; the values in the tests are of torch 2.15)
 import torch
 from torch.optim.lr_scheduler import ExponentialLR, OneCycleLR, ReduceLROnPlateau

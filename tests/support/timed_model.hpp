@@ -19,7 +19,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/phantom.hpp>
 #include <cordee/precision/fp32.hpp>
-#include <cordee/train/step.hpp>
+#include <cordee/train/step/step.hpp>
 
 namespace support {
 

@@ -15,7 +15,7 @@
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
-#include <cordee/train/calibrate.hpp>
+#include <cordee/train/int8/calibrate.hpp>
 #include <cordee/train/weights.hpp>
 
 #include "tests/support/deferred.hpp"

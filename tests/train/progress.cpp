@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters of a run's state (train/run_state.hpp).
+// The counters of a run's state (train/step/run_state.hpp).
 #include <doctest/doctest.h>
 
-#include <cordee/train/run_state.hpp>
+#include <cordee/train/step/run_state.hpp>
 
 using namespace cordee;
 

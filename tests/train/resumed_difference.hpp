@@ -15,7 +15,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/concat.hpp>
-#include <cordee/train/run_state.hpp>
+#include <cordee/train/step/run_state.hpp>
 
 #include "tests/support/bits.hpp"
 

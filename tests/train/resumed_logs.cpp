@@ -10,11 +10,11 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/train/chrome_trace.hpp>
-#include <cordee/train/csv.hpp>
-#include <cordee/train/json_lines.hpp>
-#include <cordee/train/mllog.hpp>
-#include <cordee/train/tensorboard.hpp>
+#include <cordee/train/callbacks/chrome_trace.hpp>
+#include <cordee/train/callbacks/csv.hpp>
+#include <cordee/train/callbacks/json_lines.hpp>
+#include <cordee/train/callbacks/mllog.hpp>
+#include <cordee/train/callbacks/tensorboard.hpp>
 
 #include "tests/support/ranks.hpp"
 #include "tests/support/toy_run.hpp"

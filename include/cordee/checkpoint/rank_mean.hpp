@@ -31,8 +31,8 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/tensor_file.hpp>
-#include <cordee/train/preconditioner.hpp>
-#include <cordee/train/run_state.hpp>
+#include <cordee/train/step/preconditioner.hpp>
+#include <cordee/train/step/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 

@@ -21,7 +21,7 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/file.hpp>
-#include <cordee/train/settings.hpp>
+#include <cordee/train/checks/settings.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 

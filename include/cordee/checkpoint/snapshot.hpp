@@ -9,7 +9,8 @@
 //                        preconditioner, model; weights and optimizer slots where ranks differ; in
 //                        the metadata, "state" is the run_state
 //
-// Slots of frozen tensors, which the run does not hold (train/planes.hpp), are zeros in the files.
+// Slots of frozen tensors, which the run does not hold (train/step/planes.hpp), are zeros in the
+// files.
 #pragma once
 
 #include <algorithm>

@@ -22,7 +22,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/version.hpp>
-#include <cordee/train/run_state.hpp>
+#include <cordee/train/step/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 

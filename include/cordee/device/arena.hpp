@@ -3,7 +3,7 @@
 //
 // One allocation of parallel planes: master weights, gradients, the slots of optimizer and reducer.
 // Everything that a training run changes is stored here, but for gradients in memory of the
-// transport (train/planes.hpp); a parameter has the same offset in every plane that is whole.
+// transport (train/step/planes.hpp); a parameter has the same offset in every plane that is whole.
 #pragma once
 
 #include <cordee/core/segment.hpp>

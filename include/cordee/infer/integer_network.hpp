@@ -11,8 +11,8 @@
 //   auto same = integer_network::load("net.safetensors");  // any network, logits equal to the bit
 //
 // The weights are those of a network in int8: trained in int8, or in FP32 and calibrated
-// (train/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every layer
-// is in infer/integer_layers.hpp.
+// (train/int8/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every
+// layer is in infer/integer_layers.hpp.
 #pragma once
 
 #include <cstddef>

@@ -9,11 +9,12 @@
 //   auto net = quantize_network(run, feed, 8, {.range = mean_squared_error_range{}});
 //   auto [net, report] = quantize_network(run, feed, 8, {.equalize_layers = true}, images);
 //
-// On a copy in int8: equalize_layers (infer/equalize_layers.hpp), calibrate (train/calibrate.hpp),
-// quantization_report::from (train/quantization_report.hpp), correct_bias (train/correct_bias.hpp),
-// as far as the options ask for them, then integer_network::from. The trainer's network stays as it
-// is. Trainer and loader are those of training: the mean model of all ranks is calibrated on
-// batches of all ranks, and every rank gets the same network.
+// On a copy in int8: equalize_layers (infer/equalize_layers.hpp), calibrate
+// (train/int8/calibrate.hpp), quantization_report::from (train/int8/quantization_report.hpp),
+// correct_bias (train/int8/correct_bias.hpp), as far as the options ask for them, then
+// integer_network::from. The trainer's network stays as it is. Trainer and loader are those of
+// training: the mean model of all ranks is calibrated on batches of all ranks, and every rank gets
+// the same network.
 #pragma once
 
 #include <algorithm>
@@ -38,10 +39,10 @@
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/quantize.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/calibrate.hpp>
-#include <cordee/train/correct_bias.hpp>
-#include <cordee/train/evaluate.hpp>
-#include <cordee/train/quantization_report.hpp>
+#include <cordee/train/int8/calibrate.hpp>
+#include <cordee/train/int8/correct_bias.hpp>
+#include <cordee/train/int8/quantization_report.hpp>
+#include <cordee/train/measure/evaluate.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

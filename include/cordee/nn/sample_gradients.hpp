@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a layer's backward pass has of each sample, for optimizers that use more than the sum of the
-// samples' gradients (train/kfac.hpp).
+// samples' gradients (train/kfac/kfac.hpp).
 //
 // The observer is a part of the type of `ready`, which every node's backward gets as a template
 // argument: without one no line below is instantiated. A node calls observe(segment, samples) with

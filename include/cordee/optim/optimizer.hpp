@@ -24,8 +24,9 @@
 //     check_segments(table)   accepts all        throws usage_error for names that it misses
 //     average_slot            none               int: slot of an average of the weights, which is
 //                                                evaluated and saved
-//     has_preconditioner, preconditioner<M, R>  none  a bool and a type: train/preconditioner.hpp
-//     write_direction(v, info, s), and momentum or beta1      what optim/direction.hpp needs; no
+//     has_preconditioner, preconditioner<M, R>  none  a bool and a type:
+//     train/step/preconditioner.hpp write_direction(v, info, s), and momentum or beta1      what
+//     optim/direction.hpp needs; no
 //                                                             default
 //   };
 //

@@ -9,9 +9,9 @@
 //   lr(e) = (B(e) / B(0))^exponent s(e)
 //
 // At B = N training takes twice the fewest updates and twice the fewest samples
-// (train/gradient_noise.hpp). N grows as the gradient falls, so the batch does not shrink again.
-// exponent 1: linear rule, which holds for B well below N; 1/2: square root; 0: the batch grows in
-// place of a decay.
+// (train/step/gradient_noise.hpp). N grows as the gradient falls, so the batch does not shrink
+// again. exponent 1: linear rule, which holds for B well below N; 1/2: square root; 0: the batch
+// grows in place of a decay.
 //
 // To be given to the trainer, not inside of another schedule, with measure_gradient_noise; `fit`
 // sets the loader's batches. Decisions are stages of a batch_schedule: the same stages given to the

@@ -15,7 +15,7 @@
 #include <cordee/testing/gradient.hpp>
 #include <cordee/testing/quadratic_model.hpp>
 #include <cordee/testing/same_bits.hpp>
-#include <cordee/train/planes.hpp>
+#include <cordee/train/step/planes.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

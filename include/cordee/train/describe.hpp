@@ -12,10 +12,10 @@
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/train/checks/plan_warnings.hpp>
 #include <cordee/train/fit.hpp>
-#include <cordee/train/plan_warnings.hpp>
-#include <cordee/train/run_state.hpp>
-#include <cordee/train/step.hpp>
+#include <cordee/train/step/run_state.hpp>
+#include <cordee/train/step/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

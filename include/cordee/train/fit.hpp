@@ -14,17 +14,17 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
-#include <cordee/train/allreduce_record.hpp>
-#include <cordee/train/callback_check.hpp>
-#include <cordee/train/decided_batch.hpp>
-#include <cordee/train/evaluate.hpp>
-#include <cordee/train/feed.hpp>
-#include <cordee/train/plan_warnings.hpp>
-#include <cordee/train/record.hpp>
-#include <cordee/train/run_state.hpp>
-#include <cordee/train/same_loaders.hpp>
-#include <cordee/train/update_copy.hpp>
-#include <cordee/train/upload.hpp>
+#include <cordee/train/callbacks/allreduce_record.hpp>
+#include <cordee/train/callbacks/callback_check.hpp>
+#include <cordee/train/callbacks/record.hpp>
+#include <cordee/train/checks/plan_warnings.hpp>
+#include <cordee/train/checks/same_loaders.hpp>
+#include <cordee/train/input/feed.hpp>
+#include <cordee/train/input/update_copy.hpp>
+#include <cordee/train/input/upload.hpp>
+#include <cordee/train/measure/evaluate.hpp>
+#include <cordee/train/step/decided_batch.hpp>
+#include <cordee/train/step/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/train/evaluate.hpp>
+#include <cordee/train/checks/stability_check.hpp>
 #include <cordee/train/fit.hpp>
-#include <cordee/train/stability_check.hpp>
+#include <cordee/train/measure/evaluate.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -28,8 +28,9 @@ struct load_options {
 template <class Run>
 class run_operations {
  public:
-  /// Trains until the loader's position is `epochs`, and calls the callbacks (see record.hpp). A
-  /// `validation{data set}` among them is evaluated at the end of each epoch.
+  /// Trains until the loader's position is `epochs`, and calls the callbacks (see
+  /// train/callbacks/record.hpp). A `validation{data set}` among them is evaluated at the end of
+  /// each epoch.
   template <Feed F, class... Callbacks>
   run_summary fit(F& feed, double epochs, Callbacks&&... callbacks) {
     return run().abort_peers_on_throw(
@@ -54,8 +55,8 @@ class run_operations {
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments, with
   /// `metadata` beside the library's. After `fit` or `load` these are, unless `metadata` has them,
-  /// "mean", "deviation" and "classes" of the data (data_description.hpp). Rank 0 writes, and makes
-  /// folders of the path that are missing.
+  /// "mean", "deviation" and "classes" of the data (train/input/data_description.hpp). Rank 0
+  /// writes, and makes folders of the path that are missing.
   void save(const std::string& path,
             const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     // save_weights and load_weights are found by argument-dependent lookup, once declared.

@@ -19,22 +19,22 @@
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer_check.hpp>
 #include <cordee/schedule/schedule.hpp>
-#include <cordee/train/bucket_exchange.hpp>
-#include <cordee/train/frozen_layers.hpp>
-#include <cordee/train/gradient_scaler.hpp>
-#include <cordee/train/graph_cache.hpp>
-#include <cordee/train/loader_position.hpp>
-#include <cordee/train/observe.hpp>
-#include <cordee/train/pairing.hpp>
-#include <cordee/train/planes.hpp>
-#include <cordee/train/readback.hpp>
+#include <cordee/train/checks/pairing.hpp>
+#include <cordee/train/checks/same_trainers.hpp>
+#include <cordee/train/checks/stability_check.hpp>
 #include <cordee/train/run_operations.hpp>
-#include <cordee/train/run_state.hpp>
-#include <cordee/train/same_trainers.hpp>
-#include <cordee/train/skip_limits.hpp>
-#include <cordee/train/stability_check.hpp>
-#include <cordee/train/step.hpp>
-#include <cordee/train/trust_ratio_quantiles.hpp>
+#include <cordee/train/step/bucket_exchange.hpp>
+#include <cordee/train/step/frozen_layers.hpp>
+#include <cordee/train/step/gradient_scaler.hpp>
+#include <cordee/train/step/graph_cache.hpp>
+#include <cordee/train/step/loader_position.hpp>
+#include <cordee/train/step/observe.hpp>
+#include <cordee/train/step/planes.hpp>
+#include <cordee/train/step/readback.hpp>
+#include <cordee/train/step/run_state.hpp>
+#include <cordee/train/step/skip_limits.hpp>
+#include <cordee/train/step/step.hpp>
+#include <cordee/train/step/trust_ratio_quantiles.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

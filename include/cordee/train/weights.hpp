@@ -136,7 +136,7 @@ void write_segments(Run& run, const std::string& path, typename Run::span plane,
 }
 
 /// Rank 0 writes the mean model, and beside `metadata` the library's and what the run knows of its
-/// data (data_description.hpp). Collective.
+/// data (train/input/data_description.hpp). Collective.
 template <class Run>
 void save_weights(Run& run, const std::string& path, io::tensor_metadata metadata = {}) {
   metadata =

@@ -15,7 +15,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
-#include <cordee/train/evaluate.hpp>
+#include <cordee/train/measure/evaluate.hpp>
 
 #include "tests/checkpoint/labelled.hpp"
 

@@ -27,8 +27,8 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/train/input/upload.hpp>
 #include <cordee/train/trainer.hpp>
-#include <cordee/train/upload.hpp>
 
 #include "tests/support/nccl_double_gpu.hpp"
 #include "tests/train/reducers_on.hpp"

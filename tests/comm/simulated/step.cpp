@@ -18,7 +18,7 @@
 #include <cordee/comm/simulated/step.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/precision/fp16.hpp>
-#include <cordee/train/step.hpp>
+#include <cordee/train/step/step.hpp>
 
 #include "tests/support/ranks.hpp"
 

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callback that writes one line per step to a file that gnuplot and pandas read. Validation
+// columns are filled at the ends of epochs.
+//
+// A further `fit` with the same object appends. So does a resumed run (checkpoint/resume.hpp), with
+// the same columns; the lines of steps that it repeats are removed first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
+#include <cordee/train/callbacks/record.hpp>
+#include <cordee/train/callbacks/step_log.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+class csv {
+ public:
+  explicit csv(std::string path) : log_("csv", std::move(path)) {}
+
+  template <class Run>
+  void check_on_all_ranks(Run& run, double epoch) {
+    if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
+  }
+  void begin(const run_plan& p) {
+    const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
+      const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));
+      return step && *step >= p.first_step;
+    });
+    if (!appends) log_.put(concat(columns, "\n").c_str());
+    log_.flush();  // a full disk is an error before the first step
+  }
+  void step(const step_record& r) {
+    flush();
+    row_ = r;
+  }
+  void epoch(const epoch_record& r) {
+    validation_ = r.validation;
+    consensus_distance_ = r.consensus_distance;
+  }
+  void end(const run_summary&) {
+    flush();
+    log_.flush();
+  }
+
+ private:
+  static bool is_first(const std::string& line) { return line == concat(columns, "\n"); }
+
+  static constexpr std::string_view columns =
+      "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
+      "input_wait_seconds,exposed_exchange_seconds,clip_factor,loss_scale,trust_ratio_min,"
+      "trust_ratio_first_quartile,trust_ratio_median,trust_ratio_third_quartile,trust_ratio_max,"
+      "validation_loss,validation_top1,consensus_distance";
+
+  // Writes the last step's row; deferred until its validation metrics, if any, are known.
+  void flush() {
+    if (!row_) return;
+    const step_record& r = *row_;
+    const auto count = static_cast<double>(r.train.count > 0 ? r.train.count : 1);
+    const auto share = [](double x) { return decimal::fixed(x, 6); };
+    const auto number = [](double x) { return decimal::general(x, 9); };
+    std::string line =
+        concat(r.info.step, ",", share(r.info.epoch), ",", number(r.info.learning_rate), ",",
+               number(r.train.mean_loss()), ",", share(static_cast<double>(r.train.top1) / count),
+               ",", share(static_cast<double>(r.train.top5) / count), ",", r.train.count, ",",
+               number(r.grad_norm), ",", r.skipped, ",", decimal::fixed(r.seconds, 3), ",");
+    detail::train::for_measurements(
+        r, [&](const char*, const auto& value) { line += value ? number(*value) + "," : ","; });
+    line += validation_
+                ? concat(number(validation_->mean_loss()), ",", share(validation_->accuracy()), ",")
+                : ",,";
+    if (consensus_distance_) line += number(*consensus_distance_);
+    log_.put((line + "\n").c_str());
+    row_.reset();
+    validation_.reset();
+    consensus_distance_.reset();
+  }
+
+  detail::train::step_log log_;
+  std::optional<step_record> row_;
+  std::optional<metrics> validation_;
+  std::optional<double> consensus_distance_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callback that ends a run whose validation has stopped improving (Prechelt, "Early stopping -
+// but when?", 1998).
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/train/callbacks/best_epoch.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Ends the run, on every rank alike, after `patience` epochs in a row in which the validation did
+/// not improve on its best value by more than `minimum_delta`. Each fit, a resumed one too, counts
+/// from its own first epoch. Requires a `validation` among fit's arguments.
+///
+///   run.fit(feed, 90, validation{held_out}, early_stopping{.patience = 5},
+///           best{"best.safetensors"});
+struct early_stopping {
+  int patience = 5;  // epochs
+  double minimum_delta = 0;
+  validation_measure measure = validation_measure::accuracy;
+  detail::train::best_epoch seen{};
+
+  [[noreturn]] void refuse_without_validation() const {
+    detail::train::refuse_without_validation(measure, "early_stopping");
+  }
+  /// What all ranks must have alike.
+  [[nodiscard, gnu::cold]] std::string rank_settings() const {
+    return concat("early_stopping, .patience ", patience, ", .minimum_delta ", minimum_delta,
+                  ", of the ", detail::train::name_of(measure));
+  }
+
+  template <class Run>
+  void check_on_all_ranks(Run&, double) {
+    expects(patience > 0, "early_stopping: patience is at least one epoch");
+    expects(minimum_delta >= 0 && std::isfinite(minimum_delta),
+            "early_stopping: minimum_delta is negative, NaN or infinite");
+  }
+  template <class Run>
+  void begin_on_all_ranks(Run&, double) {
+    seen = {};
+  }
+  template <class Run>
+  bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
+    seen.add(measure, detail::train::measure(measure, e, "early_stopping"), e.last.info.epoch,
+             minimum_delta);
+    if (seen.since < patience) return false;
+    if (run.comm().rank() == 0)
+      std::fprintf(stderr, "early_stopping: the validation has not improved for %d epochs\n",
+                   patience);
+    return true;
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callback that writes the lines of MLPerf's training log (mlcommons/logging):
+//
+//   :::MLLOG {"namespace": "", "time_ms": …, "event_type": "INTERVAL_START", "key": "run_start",
+//             "value": null, "metadata": {"step": 0}}
+//
+// submission_* and cache_clear as given; init_start to init_stop around the hyper-parameters; then
+// run_start, and of each epoch epoch_start, epoch_stop, lr, eval_start, eval_stop, eval_accuracy;
+// run_stop with its status. Every line has the index of the update before which it was written as
+// metadata "step"; epoch_stop has the epoch's largest global batch, for that of the header is the
+// first one, and the rules allow no second.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
+#include <cordee/io/json.hpp>
+#include <cordee/train/callbacks/record.hpp>
+#include <cordee/train/callbacks/step_log.hpp>
+#include <cordee/train/step/trust_ratio_quantiles.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// What the run cannot provide itself.
+struct mllog_options {
+  std::string benchmark = "resnet", organization = "unknown", platform = "unknown";
+  std::string division = "open", status = "research";
+  bool cache_clear = false;  // whether the caches of the system were cleared before
+  /// run_stop's status is "success" if a validation had this accuracy; 0: if no callback ended the
+  /// run.
+  double target_accuracy = 0;
+  /// Further keys, such as those of the schedule: {{"lars_opt_base_learning_rate", 29}}.
+  std::vector<std::pair<std::string, double>> values{};
+};
+
+/// A resumed run appends, and the lines of updates that it repeats are removed first: the log is
+/// that of one run. A further fit with the same object is another run in the same file. Throws
+/// error before the first step if the file cannot be written.
+template <class Log = step_log>
+class basic_mllog {
+ public:
+  explicit basic_mllog(std::string path, mllog_options options = {})
+      : log_("mllog", std::move(path)), options_(std::move(options)), constructed_(now()) {}
+
+  template <class Run>
+  void check_on_all_ranks(Run& run, double epoch) {
+    if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
+  }
+  void begin(const run_plan& p) {
+    plan_ = p;
+    step_ = p.first_step;
+    const auto step_of = [](const std::string& line) {
+      return integer_behind(line, "\"step\": ").value_or(-1);
+    };
+    const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
+      return step_of(line) >= p.first_step;
+    });
+    begins_run_ = !appends || opened_;
+    opened_ = true;
+    reached_ = false;
+  }
+  template <class Run>
+  void begin_on_all_ranks(Run& run, double epoch) {
+    if (run.comm().rank() != 0) return;
+    epoch_number_ = static_cast<std::int64_t>(epoch) + 1;
+    if (begins_run_) {
+      step_ = -1;  // of lines that a resumed run keeps
+      start_run(run.optimizer(), run.fit_state().seed);
+      step_ = plan_.first_step;
+    }
+    if (begins_run_ || plan_.begins_epoch)
+      write("INTERVAL_START", "epoch_start", "null", numbered());
+    log_.flush();
+  }
+  void step(const step_record& r) {
+    if (epoch_begun_ > 0)
+      write("INTERVAL_START", "epoch_start", "null", numbered(), std::exchange(epoch_begun_, 0));
+    step_ = r.info.step;
+    batch_ = std::max(batch_, r.train.count);
+  }
+  void begin_validation(const step_record& r) {
+    stop_epoch(r);
+    write("INTERVAL_START", "eval_start", "null", numbered());
+  }
+  void epoch(const epoch_record& e) {
+    if (e.validation) {
+      write("INTERVAL_END", "eval_stop", "null", numbered());
+      point("eval_accuracy", e.validation->accuracy(), numbered());
+      reached_ = reached_ || (e.validation->accuracy() >= options_.target_accuracy);
+    } else {
+      stop_epoch(e.last);
+    }
+    ++epoch_number_;
+    step_ = e.last.info.step + 1;
+    epoch_begun_ = now();  // written with the next update, if there is one
+    log_.flush();
+  }
+  void end(const run_summary& s) {
+    epoch_begun_ = 0;
+    step_ = plan_.first_step + s.steps;
+    const bool success = options_.target_accuracy > 0 ? reached_ : !s.stopped;
+    write("INTERVAL_END", "run_stop", "null",
+          success ? ", \"status\": \"success\"" : ", \"status\": \"aborted\"");
+    log_.flush();
+  }
+
+ private:
+  static bool is_first(const std::string& line) { return line.rfind(":::MLLOG {", 0) == 0; }
+
+  static std::int64_t now() {
+    std::timespec t{};
+    ::clock_gettime(CLOCK_REALTIME, &t);
+    return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1000000;
+  }
+
+  template <class Optimizer>
+  void start_run(const Optimizer& optimizer, std::uint64_t seed) {
+    point("submission_benchmark", options_.benchmark);
+    point("submission_org", options_.organization);
+    point("submission_platform", options_.platform);
+    point("submission_division", options_.division);
+    point("submission_status", options_.status);
+    write("POINT_IN_TIME", "cache_clear", options_.cache_clear ? "true" : "false", "");
+    write("INTERVAL_START", "init_start", "null", "", constructed_);
+    point("seed", seed);
+    point("global_batch_size", plan_.global_batch);
+    point("gradient_accumulation_steps", plan_.accumulate);
+    point("train_samples", plan_.samples);
+    point("eval_samples", plan_.validation_samples);
+    write_optimizer(innermost(optimizer));
+    for (const auto& [key, value] : options_.values) point(key, value);
+    write("INTERVAL_END", "init_stop", "null", "");
+    write("INTERVAL_START", "run_start", "null", "");
+  }
+  // Under the names of mllog's constants.
+  template <class Optimizer>
+  void write_optimizer(const Optimizer& o) {
+    const std::string text = core::describe_policy(o);
+    std::string name = text.substr(0, text.find(','));
+    if constexpr (requires { o.trust_coefficient, o.momentum, o.epsilon; }) {
+      if (name.rfind("lars", 0) == 0) name = "lars";  // all its forms
+      point(concat(name, "_opt_momentum"), o.momentum);
+      point(concat(name, "_opt_weight_decay"), o.weight_decay);
+      point(concat(name, "_epsilon"), o.epsilon);
+    } else if constexpr (requires { o.beta1, o.beta2, o.epsilon, o.weight_decay; }) {
+      const bool adapts = HasTrustRatio<Optimizer>;
+      if (adapts) name = "lamb";
+      point(concat("opt_", name, "_beta_1"), o.beta1);
+      point(concat("opt_", name, "_beta_2"), o.beta2);
+      point(concat("opt_", name, "_epsilon"), o.epsilon);
+      point(concat("opt_", name, adapts ? "_weight_decay_rate" : "_weight_decay"), o.weight_decay);
+    } else if constexpr (requires { o.momentum, o.weight_decay; }) {
+      if (name == "velocity_sgd") name = "sgd";
+      point(concat(name, "_opt_momentum"), o.momentum);
+      point(concat(name, "_opt_weight_decay"), o.weight_decay);
+    }
+    point("opt_name", name);
+  }
+  void stop_epoch(const step_record& r) {
+    write("INTERVAL_END", "epoch_stop", "null",
+          concat(numbered(), ", \"global_batch_size\": ", std::exchange(batch_, 0)));
+    point("lr", r.info.learning_rate, numbered());
+  }
+
+  [[nodiscard]] std::string numbered() const { return concat(", \"epoch_num\": ", epoch_number_); }
+  template <class T>
+  void point(std::string_view key, const T& value, const std::string& metadata = {}) {
+    std::string text;
+    if constexpr (std::floating_point<T>) {
+      text = std::isfinite(value) ? decimal::general(value, 15) : "null";
+    } else if constexpr (std::integral<T>) {
+      text = concat(value);
+    } else {
+      text = io::json_quoted(value);
+    }
+    write("POINT_IN_TIME", key, text, metadata);
+  }
+  void write(const char* type, std::string_view key, const std::string& value,
+             const std::string& metadata, std::int64_t time = now()) {
+    log_.put(concat(":::MLLOG {\"namespace\": \"\", \"time_ms\": ", time, ", \"event_type\": \"",
+                    type, "\", \"key\": ", io::json_quoted(key), ", \"value\": ", value,
+                    ", \"metadata\": {\"step\": ", step_, metadata, "}}\n")
+                 .c_str());
+  }
+
+  Log log_;
+  mllog_options options_;
+  std::int64_t constructed_, epoch_begun_ = 0;  // milliseconds; 0: no epoch begins
+  run_plan plan_;
+  std::int64_t step_ = 0, epoch_number_ = 1, batch_ = 0;
+  bool begins_run_ = true, opened_ = false, reached_ = false;
+};
+
+}  // namespace detail::train
+
+using mllog = detail::train::basic_mllog<>;
+
+}  // namespace cordee::inline CORDEE_ABI

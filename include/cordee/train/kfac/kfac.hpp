@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Natural gradient by Kronecker-factored curvature (K-FAC; Martens and Grosse, 2015), distributed
+// over ranks (SP-NGD; Osawa et al., 2019), in front of another optimizer.
+//
+//   A, G, F as in kronecker_factors.hpp, over all samples of the update;
+//   gradient W of (outputs, inputs)
+//   pi = sqrt((tr A / dim A) / (tr G / dim G))
+//   W <- (G + sqrt(damping) / pi I)^-1 W (A + pi sqrt(damping) I)^-1     convolutions, linear
+//   w <- (F + batch_norm_damping damping I)^-1 w,  w = (dgamma, dbeta)    batch norms
+//
+// Then the optimizer inside makes its step with W as the gradient: velocity_sgd is SP-NGD's. The
+// Fisher matrix is the empirical one, of the labels, from the one backward pass.
+//
+//   backward  each rank adds up A and G of its samples, layer by layer, as backward passes them
+//   reduce    rank r owns consecutive layers, and gets the sums of their triangles (reduce-scatter)
+//   solve     it factors A and G, and solves for its layers' W
+//   gather    all ranks get all W (all-gather): the same bits everywhere
+//
+// Factors have the sizes of their layers, (C window^2)^2 and K^2, which is no plane's size, so
+// they are the trainer's, beside the arena. With `refresh` n they are computed in every n-th
+// applied step and kept in between (stale factors): then each rank's sums are part of its
+// run_state, and a resumed run has the bits of the uninterrupted one. Resumed by another number of
+// ranks, which own other layers, it computes them in its first step. Tensors of other layers keep
+// their gradient. Exchanges follow those of the gradient. Not written for GPUs yet.
+#pragma once
+
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/precision/precision.hpp>
+#include <cordee/train/kfac/kfac_preconditioner.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The optimizer inside gets the preconditioned gradient; its weight decay is added to that.
+template <class Optimizer>
+struct kfac {
+  static constexpr agreement needs = Optimizer::needs;
+  static constexpr bool eager = detail::optim::is_eager<Optimizer>;
+  static constexpr int slots = Optimizer::slots;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
+  static constexpr bool has_preconditioner = true;
+
+  Optimizer optimizer{};
+  double damping = 1e-3;
+  double batch_norm_damping = 16;  // times damping
+  int refresh = 1;                 // applied steps from one computation of the factors to the next
+
+  template <class M, class R>
+  struct of_model {
+    static_assert(M::device::host_memory, "kfac computes its factors on the CPU");
+    static_assert(!Quantized<typename M::precision>,
+                  "kfac has no factors of int8's convolutions: train in fp32");
+    static_assert(
+        !requires { M::adversarial_copies; },
+        "kfac has no factors of adversarial's copies, which pass other batch norms: train "
+        "the network itself");
+    using type = detail::train::kfac_preconditioner<typename R::communicator_type>;
+  };
+  template <class M, class R>
+  using preconditioner = typename of_model<M, R>::type;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
+                           typename D::stream s) const {
+    return detail::optim::proposal(optimizer, v, info, s);
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    optimizer.accept(v, info, s);
+  }
+
+  void check() const {
+    detail::optim::check_optimizer(optimizer);
+    detail::optim::expects_positive("kfac", "damping", damping);
+    detail::optim::expects_positive("kfac", "batch_norm_damping", batch_norm_damping);
+    expects(refresh > 0, "kfac: refresh is a number of steps, 1 or more");
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("kfac, damping ", damping, " (batch norm ", batch_norm_damping,
+                  " times that), factors of every ", refresh, ". step, of ",
+                  detail::core::describe_policy(optimizer));
+  }
+};
+template <class Optimizer>
+kfac(Optimizer) -> kfac<Optimizer>;
+template <class Optimizer>
+kfac(Optimizer, double) -> kfac<Optimizer>;
+template <class Optimizer>
+kfac(Optimizer, double, double) -> kfac<Optimizer>;
+template <class Optimizer>
+kfac(Optimizer, double, double, int) -> kfac<Optimizer>;
+
+}  // namespace cordee::inline CORDEE_ABI

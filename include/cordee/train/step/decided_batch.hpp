@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gradient's noise of a step, and the loader's batches where the schedule decides them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+#include <cordee/comm/collectives.hpp>
+#include <cordee/core/batch_schedule.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+#include <cordee/train/step/gradient_noise.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// Adds a step of an exact optimizer to the averages of the gradient's noise. Collective.
+template <class Run, class Outcome>
+[[gnu::cold]] void measure_noise(Run& run, const Outcome& own, gradient_noise& noise) {
+  const auto count = static_cast<double>(own.train.count);
+  std::array<double, 4> sums{count, 0, 0, 0};
+  if (count > 0) sums = {count, own.squared_local_norm / (count * count), 1 / count, 1};
+  allreduce_host(run.comm(), sums, reduce_op::sum);
+  const auto [batch, squares, inverse, ranks] = sums;
+  if (!own.applied || ranks < 2) return;  // one rank had all samples: its gradient is the mean
+  // Backward weights a sample with ranks / batch: the mean over ranks is that over samples.
+  const double unweighted = batch / run.comm().size();
+  noise.add(noise_estimate::of(squares * unweighted * unweighted / ranks, ranks / inverse,
+                               own.squared_global_norm, batch));
+}
+
+/// Gives the loader the batches that the schedule has decided so far.
+template <class Run, class F>
+[[gnu::cold]] void set_decided_batch(Run& run, F& feed) {
+  if constexpr (schedule::DecidesBatch<std::remove_cvref_t<decltype(run.schedule())>>) {
+    static_assert(
+        requires { feed.set_batch_schedule(batch_schedule{}); },
+        "the schedule decides the global batch (adaptive_batch): give the loader `void "
+        "set_batch_schedule(const batch_schedule&)`, as cordee::loader has");
+    expects(run.options().measure_gradient_noise,
+            "fit: the schedule decides the global batch by the gradient's noise: set "
+            "trainer_options::measure_gradient_noise");
+    feed.set_batch_schedule(run.schedule().batch_decided());
+  }
+}
+
+/// Whether the schedule has decided another batch from `update` on, which the loader then has.
+template <class Run, class F>
+[[gnu::cold]] bool changes_batch(Run& run, F& feed, std::int64_t update) {
+  const batch_schedule batch = run.schedule().batch_decided();
+  if (std::ranges::equal(batch, feed.stages())) return false;
+  feed.set_batch_schedule(batch);
+  feed.seek(update);  // it is one update ahead
+  return true;
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -1,0 +1,298 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run's memory: the planes of the arena by name, the views of them that optimizers and reducers
+// get, per-segment norms and the status of the step.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <cordee/comm/reducer.hpp>
+#include <cordee/core/math.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
+#include <cordee/device/predicated.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
+#include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/train/step/frozen_layers.hpp>
+#include <cordee/train/step/named_segment.hpp>
+#include <cordee/train/step/step_status.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// Planes: master weights (running statistics at the tail), gradients, O::slots of the optimizer O,
+/// R::slots of the reducer R. All start at zero. The gradients may be in memory of their own.
+template <class Real, Device D, class O, class R>
+class planes {
+ public:
+  using span = span_on<Real, D>;
+  using stream = typename D::stream;
+  using segments = std::span<const segment>;  // consecutive ones of the table
+
+  /// No step exchanges or applies gradients of segments whose names begin with one of `frozen`.
+  /// Slots are from the first to the last segment that is trained, unless the optimizer initializes
+  /// them from the weights. On the CPU, frozen gradients that nothing writes take no memory.
+  /// `gradient_memory`: of the device, for the gradients; null: of the arena.
+  [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
+                       std::shared_ptr<void> gradient_memory = nullptr)
+      : device_(device),
+        table_(table),
+        unfrozen_(frozen.unfrozen_segments(table)),
+        first_gradient_(first_gradient(table, unfrozen_.span())),
+        gradient_memory_(gradient_memory != nullptr || frozen.empty()
+                             ? gradient_memory
+                             : allocate_zeros<Real, D>(arena<Real, D>::size_of_plane(table))),
+        arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
+        saved_statistics_(device, arena_.plane_size() - trainable_size()),
+        squared_weight_norms_(device, table.size()),
+        squared_grad_norms_(device, table.size()),
+        sums_(device, table.size()),
+        step_status_(device, 1) {
+    if (gradient_memory == nullptr) return;
+    const stream s{};
+    clear(grads(), s);
+    device_.finish(s);
+  }
+  /// The gradients of an exact optimizer are where the reducer's transport wants them.
+  [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen,
+                       const R& reducer)
+      : planes(device, table, frozen,
+               O::needs == agreement::exact
+                   ? comm::allocate_registered<Real>(reducer, device,
+                                                     arena<Real, D>::size_of_plane(table))
+                   : nullptr) {}
+
+  [[nodiscard]] segments table() const { return table_; }
+  /// Without those that are frozen.
+  [[nodiscard]] segments trainables() const {
+    return unfrozen_.empty() ? table_.first(core::count_trainable(table_)) : unfrozen_.span();
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    return (arena_.size() + (gradient_memory_ == nullptr ? 0 : arena_.plane_size())) * sizeof(Real);
+  }
+
+  [[nodiscard]] span weights() { return arena_.plane(0); }
+  [[nodiscard]] span grads() {
+    if (gradient_memory_ == nullptr) return arena_.plane(1);
+    return {static_cast<Real*>(gradient_memory_.get()), arena_.plane_size()};
+  }
+  /// Slot k of the optimizer, or k - O::slots of the reducer: as much of it as there is.
+  [[nodiscard]] device::plane_part<Real, D> held_slot(int k) {
+    return {arena_.plane(first_slot() + k), first_slot_offset()};
+  }
+  [[nodiscard]] span slot(int k) { return held_slot(k).whole(arena_.plane_size()); }
+  [[nodiscard]] span reducer_slot(int k) { return slot(O::slots + k); }
+  /// The numbers of a segment in a plane.
+  [[nodiscard]] span span_of(span plane, std::string_view name) const {
+    const segment& s = named_segment(table_, name);
+    return plane.subspan(s.offset, s.size);
+  }
+  [[nodiscard]] span statistics() {
+    return weights().subspan(trainable_size(), saved_statistics_.size());
+  }
+  /// In the device's memory.
+  [[nodiscard]] span_on<const step_info, D> info() const { return {&status()->info, 1}; }
+  [[nodiscard]] step_status* status() { return step_status_.span().data; }
+  [[nodiscard]] const step_status* status() const { return step_status_.span().data; }
+
+  void clear(span x, stream s) { device_.clear(x.data, x.size * sizeof(Real), s); }
+  template <class M>
+  void clear_gradients(stream s) {
+    const std::size_t first = FreezesLayers<M> ? first_gradient_ : 0;
+    clear(grads().subspan(first, grads().size - first), s);
+  }
+  void copy(span out, span in, stream s) {
+    device_.copy(out.data, in.data, in.size * sizeof(Real), s);
+  }
+  /// Resets the status and saves the running statistics, in case the step is skipped. `checks`: its
+  /// gradient is tested.
+  void begin_step(const step_info& info, bool checks, stream s) {
+    checks_ = checks;
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    launch_single(s, begin_step_op{info, status()});
+    copy(saved_statistics_.span(), statistics(), s);
+  }
+
+  /// After a step's forward passes: spoils `gradient` if a running statistic is not finite now.
+  void check_statistics(span gradient, stream s) {
+    const span now = statistics();
+    const check_statistics_op<Real> op{now.data, saved_statistics_.span().data, gradient.data,
+                                       status()};
+    if (!checks_ || now.empty()) return;
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    if constexpr (!D::host_memory)
+      for_each(s, now.size, op);
+    else
+      for (std::size_t i = 0; i < now.size; ++i) op(i);
+  }
+
+  /// What a reducer gets of one bucket: `values` to mix, its own slots, scratch memory.
+  [[nodiscard]] bucket_view<Real, D, R::slots> bucket_view_of(const bucket& b, span values,
+                                                              span_on<std::byte, D> scratch) {
+    bucket_view<Real, D, R::slots> view{&b, values, {}, scratch};
+    for (int k = 0; k < R::slots; ++k)
+      view.slots[static_cast<std::size_t>(k)] = held_slot(O::slots + k).of(b.offset, b.size);
+    return view;
+  }
+
+  /// Passes the initial weights to an optimizer and a reducer that need them.
+  void initialize(const O& optimizer, const R& reducer, std::span<const bucket> buckets, stream s) {
+    if constexpr (initializes) {
+      const segments all = table_.first(core::count_trainable(table_));  // frozen ones as well
+      if (!all.empty()) optim::initialize_slots(optimizer, view_of(all, 0, true), s);
+    }
+    if constexpr (comm::InitializableOn<R, Real, D>)
+      for (const bucket& b : buckets)
+        reducer.initialize(bucket_view_of(b, weights().subspan(b.offset, b.size), {}), s);
+  }
+
+  /// What an optimizer gets of some segments, the first of which has index `first` in the table.
+  template <class To = D>
+  [[nodiscard]] optimizer_view<Real, To, O::slots> view_of(segments some, std::size_t first,
+                                                           bool finite) {
+    const std::size_t start = some.front().offset;
+    const std::size_t size = some.back().offset + detail::core::align_up(some.back().size) - start;
+    const auto part_of = [&](span plane) { return span_on<Real, To>{plane.data + start, size}; };
+    const auto per_segment = [&](buffer<double, D>& x) {
+      return span_on<double, To>{x.span().data + first, some.size()};
+    };
+    optimizer_view<Real, To, O::slots> v{part_of(weights()), part_of(grads()), {}, some};
+    for (int k = 0; k < O::slots; ++k)
+      v.slots[static_cast<std::size_t>(k)] = {held_slot(k).of(start, size).data, size};
+    v.squared_weight_norms = per_segment(squared_weight_norms_);
+    v.squared_grad_norms = per_segment(squared_grad_norms_);
+    v.squared_global_norm = {&status()->squared_global_norm, 1};
+    v.sums = per_segment(sums_);
+    v.finite = finite;
+    v.info = {&status()->info, 1};
+    return v;
+  }
+
+  /// Computes the squared norms of the gradient, and of the weights if wanted, of some segments.
+  void compute_norms(segments some, std::size_t first, bool weights_too, stream s) {
+    const std::size_t start = some.front().offset, size = some.back().end() - start;
+    const auto part = [&](span plane) { return plane.subspan(start, size); };
+    const auto norms = [&](auto& all) { return all.span().subspan(first, some.size()); };
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+    if (weights_too)
+      segmented_squares<Real>(s, some, part(grads()), norms(squared_grad_norms_), part(weights()),
+                              norms(squared_weight_norms_));
+    else
+      segmented_squares<Real>(s, some, part(grads()), norms(squared_grad_norms_));
+  }
+  /// Enters the gradient's norms in the status, see record_norms_op.
+  void record_norms(segments some, std::size_t first, bool keep_nonfinite, stream s) {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    launch_single(s, record_norms_op{squared_grad_norms_.span().data + first, some.size(),
+                                     keep_nonfinite, status()});
+  }
+  /// Adds the gradient's norms to those of this rank alone.
+  void add_local_norms(segments some, std::size_t first, stream s) {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    launch_single(
+        s, add_local_norms_op{squared_grad_norms_.span().data + first, some.size(), status()});
+  }
+  /// The status after the work launched on `s`. Blocks the host.
+  [[nodiscard]] step_status read_status(stream s) const {
+    if constexpr (D::host_memory)
+      return step_status_.span()[0];
+    else
+      return copy_to_host(device_, step_status_.span(), s)[0];
+  }
+
+  /// bucket <- 0 if the norms recorded last were not finite.
+  void clear_if_nonfinite(span bucket, stream s) { replace_if(last_nonfinite(), bucket, {}, s); }
+  /// If any norm of this step was not finite, restores the running statistics, and clears the
+  /// reducer's slots (error feedback) if the step is skipped as a whole.
+  void undo_if_nonfinite(bool skipped, stream s) {
+    replace_if(any_nonfinite(), statistics(), saved_statistics_.span(), s);
+    for (int k = 0; skipped && k < R::slots; ++k)
+      replace_if(any_nonfinite(), held_slot(O::slots + k).numbers, {}, s);
+  }
+
+  /// f(view of all trainable segments, stream), without effect if any norm of this step was not
+  /// finite. On a GPU f is called in any case: its kernels test the flag (device/predicated.hpp).
+  template <class F>
+  void unless_nonfinite(stream s, const F& f) {
+    if constexpr (GpuStream<stream>)
+      f(view_of<device::predicated<D>>(trainables(), 0, true),
+        typename device::predicated<D>::stream{s, any_nonfinite()});
+    else if (!D::host_memory || *any_nonfinite() == 0)
+      f(view_of(trainables(), 0, true), s);
+  }
+
+  /// f(segment, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the
+  /// norms that the optimizer got last. Blocks the host.
+  template <class F>
+  void for_norms(stream s, const F& f) const {
+    const auto weights = copy_to_host(device_, squared_weight_norms_.span(), s);
+    const auto grads = copy_to_host(device_, squared_grad_norms_.span(), s);
+    const auto sums = copy_to_host(device_, sums_.span(), s);
+    for (std::size_t k = 0; k < trainables().size(); ++k)
+      f(trainables()[k], core::sqrt(weights[k]), core::sqrt(grads[k]), core::sqrt(sums[k]));
+  }
+  /// The first segment whose gradient had no finite norm when it was computed last; otherwise the
+  /// last segment. Blocks the host.
+  [[nodiscard]] const segment& first_nonfinite_segment(stream s) const {
+    const auto squares = copy_to_host(device_, squared_grad_norms_.span(), s);
+    std::size_t k = 0;
+    while (k + 1 < trainables().size() && core::isfinite(squares[k])) ++k;
+    return trainables()[k];
+  }
+
+ private:
+  static constexpr bool initializes =
+      optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
+  /// The arena's plane behind weights and gradients.
+  [[nodiscard]] int first_slot() const { return gradient_memory_ == nullptr ? 2 : 1; }
+  [[nodiscard]] bool has_whole_slots() const { return initializes || unfrozen_.empty(); }
+  [[nodiscard]] std::size_t first_slot_offset() const {
+    return has_whole_slots() ? 0 : unfrozen_[0].offset;
+  }
+  [[nodiscard]] std::size_t slot_size() const {
+    return arena<Real, D>::size_of_plane(has_whole_slots() ? table_ : unfrozen_.span()) -
+           first_slot_offset();
+  }
+  [[nodiscard]] std::size_t trainable_size() const {
+    const std::size_t n = core::count_trainable(table_);
+    return n == 0 ? 0 : table_[n - 1].offset + core::align_up(table_[n - 1].size);
+  }
+
+  [[nodiscard]] const std::int32_t* any_nonfinite() const {
+    return &step_status_.span().data->nonfinite_norms;
+  }
+  [[nodiscard]] const std::int32_t* last_nonfinite() const {
+    return &step_status_.span().data->last_norm_nonfinite;
+  }
+
+  // to <- from, or zero if `from` is empty, where the flag is set
+  void replace_if(const std::int32_t* flag, span to, span_on<const Real, D> from, stream s) {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    if constexpr (!D::host_memory)
+      for_each(s, to.size, replace_op<Real>{flag, from.data, to.data});
+    else if (*flag == 0)
+      return;
+    else if (from.empty())
+      clear(to, s);
+    else
+      device_.copy(to.data, from.data, to.size * sizeof(Real), s);
+  }
+
+  D device_;
+  segments table_;
+  core::pod_vector<segment> unfrozen_;  // empty where none is frozen
+  std::size_t first_gradient_;
+  std::shared_ptr<void> gradient_memory_;
+  arena<Real, D> arena_;
+  buffer<Real, D> saved_statistics_;  // as they were when the step began
+  buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment
+  buffer<step_status, D> step_status_;
+  bool checks_ = true;  // this step's gradient is tested
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train
