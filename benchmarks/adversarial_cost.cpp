@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/adversarial.hpp>

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 
 namespace benchmark {
 

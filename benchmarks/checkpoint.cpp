@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/describe.hpp>

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/self_comm.hpp>
+#include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/images/decoded_images.hpp>

@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/butterfly.hpp>
-#include <cordee/comm/double_tree.hpp>
-#include <cordee/comm/halving_doubling.hpp>
-#include <cordee/comm/hierarchical.hpp>
-#include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/mpi.hpp>
-#include <cordee/comm/one_shot.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
-#include <cordee/comm/torus_ring.hpp>
-#include <cordee/comm/tree.hpp>
-#include <cordee/comm/two_shot.hpp>
+#include <cordee/comm/reducers/butterfly.hpp>
+#include <cordee/comm/reducers/double_tree.hpp>
+#include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/hierarchical.hpp>
+#include <cordee/comm/reducers/hybrid.hpp>
+#include <cordee/comm/reducers/one_shot.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/torus_ring.hpp>
+#include <cordee/comm/reducers/tree.hpp>
+#include <cordee/comm/reducers/two_shot.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 #include "benchmarks/all_reduce.hpp"

@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/optim/adam.hpp>

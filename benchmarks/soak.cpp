@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 
 int main(int argc, char** argv) {
   return examples::run([&] {

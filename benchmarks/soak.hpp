@@ -16,8 +16,8 @@
 #include <xxhash.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cordee/comm/halving_doubling.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/zeromq.hpp>
 
 #include "benchmarks/all_reduce.hpp"

@@ -9,7 +9,7 @@ cmake_minimum_required(VERSION 3.25)
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.cuh ${ROOT}/src/*.cpp
   ${ROOT}/examples/train/*.?pp ${ROOT}/examples/plan/*.?pp)
-list(REMOVE_ITEM files include/cordee/io/file.hpp include/cordee/comm/threads/starved_time.hpp)
+list(REMOVE_ITEM files include/cordee/io/file.hpp include/cordee/comm/transports/threads/starved_time.hpp)
 foreach(file IN LISTS files)
   file(STRINGS ${ROOT}/${file} lines REGEX "std::ifstream|O_RDONLY|fopen\\([^)]*\"r")
   foreach(line IN LISTS lines)

@@ -6,7 +6,7 @@
 # A header that is included, directly or not, neither by cordee.hpp nor by a component's header is an error.
 # Usage: cmake -D ROOT=<folder that contains cordee/> -P umbrella.cmake
 cmake_minimum_required(VERSION 3.25)
-set(component "^cordee/(testing/|checkpoint/|infer/|images/|ops/gpu/|ops/engines/(cudnn|tensor_core|onednn)/|ops/engines/reference/gpu\\.hpp|device/cuda_|comm/(bootstrap|mpi|nccl|simulated|zeromq)[./])")
+set(component "^cordee/(testing/|checkpoint/|infer/|images/|ops/gpu/|ops/engines/(cudnn|tensor_core|onednn)/|ops/engines/reference/gpu\\.hpp|device/cuda_|comm/(transports/)?(bootstrap|mpi|nccl|simulated|zeromq)[./])")
 file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
 
 # reach(HEADER): adds HEADER and all headers that it includes, directly or not, to `reached`.

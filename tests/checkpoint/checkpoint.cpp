@@ -7,8 +7,8 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/callbacks/chrome_trace.hpp>
 #include <cordee/train/callbacks/csv.hpp>

@@ -12,8 +12,8 @@
 
 #include <cordee/checkpoint/checkpoint_writer.hpp>
 #include <cordee/checkpoint/resume.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/counting_communicator.hpp>
 

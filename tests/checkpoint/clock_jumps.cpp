@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 
 #include "tests/checkpoint/labelled.hpp"

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/compatibility.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/nn/cross_entropy.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/train/trainer.hpp>

@@ -5,11 +5,11 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
 

@@ -14,9 +14,9 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>

@@ -10,12 +10,12 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/adasum.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gathered.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/adasum.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gathered.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
 #include <cordee/nn/adversarial.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/decentlam.hpp>

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>

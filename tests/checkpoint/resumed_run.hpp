@@ -13,7 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/checkpoint/labelled.hpp"

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/sgd.hpp>
 
 #include "tests/checkpoint/labelled.hpp"

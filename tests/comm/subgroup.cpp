@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/native.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/native.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/comm/subgroup.hpp>
 #include <cordee/testing/counting_communicator.hpp>
 #include <cordee/testing/reducer_laws.hpp>

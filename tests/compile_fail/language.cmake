@@ -6,7 +6,7 @@
 cmake_minimum_required(VERSION 3.25)
 # refused(SENTENCE COMPILER ARGUMENTS...)
 function(refused sentence)
-  foreach(header cordee.hpp comm/zeromq.hpp)
+  foreach(header cordee.hpp comm/transports/zeromq.hpp)
     execute_process(COMMAND ${ARGN} -fsyntax-only -I${ROOT}/include -x c++ ${ROOT}/include/cordee/${header}
       RESULT_VARIABLE result ERROR_VARIABLE output)
     string(REGEX MATCHALL "error: " errors "${output}")

@@ -3,8 +3,8 @@
 //
 // Each kind of policy with one optional member that has another signature than its table says, or a
 // likely misspelling.
-#include <cordee/comm/reducer_check.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/reducer_check.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/optimizer_check.hpp>
 #include <cordee/optim/sgd.hpp>

@@ -3,7 +3,7 @@
 //
 // A member of an optimizer that is missing, misspelt or of another type is an error that states the
 // right one; so is a preconditioner where the trainer does not look for it.
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/nn/adversarial.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/network.hpp>

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An invalid pairing of optimizer and reducer does not compile.
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>

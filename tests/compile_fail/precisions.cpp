@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A precision that the device does not compute in does not compile.
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>

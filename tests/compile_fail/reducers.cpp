@@ -3,17 +3,17 @@
 //
 // Which reducers can be composed is known at compile time; a member that is missing, has another
 // signature or is misspelled is an error that names it.
-#include <cordee/comm/adasum.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/double_tree.hpp>
-#include <cordee/comm/gathered.hpp>
-#include <cordee/comm/hybrid.hpp>
-#include <cordee/comm/native.hpp>
-#include <cordee/comm/reducer_check.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/adasum.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/double_tree.hpp>
+#include <cordee/comm/reducers/gathered.hpp>
+#include <cordee/comm/reducers/hybrid.hpp>
+#include <cordee/comm/reducers/native.hpp>
+#include <cordee/comm/reducers/reducer_check.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/comm/subgroup.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/int8.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // save, load and resume need their own headers, which other programs do not compile.
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 #if !defined(WITHOUT_THE_HEADER)

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/device/cuda.cuh>
 
 #include "tests/support/cuda_on_host.hpp"

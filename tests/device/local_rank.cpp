@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/device/local_rank.hpp>
 
 #include "tests/support/ranks.hpp"

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include <cordee/comm/bootstrap/acceptor.hpp>
+#include <cordee/comm/transports/bootstrap/acceptor.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/support/local_listener.hpp"

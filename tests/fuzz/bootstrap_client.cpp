@@ -4,7 +4,7 @@
 // The input is what a bootstrap server sends to a rank, in two pieces, before it closes the
 // connection. Its first byte gives the rank and the number of ranks, the second the first piece's
 // share: the client gathers as many strings as there are ranks, or throws an error.
-#include <cordee/comm/bootstrap/client.hpp>
+#include <cordee/comm/transports/bootstrap/client.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include <cordee/comm/bootstrap/relay.hpp>
+#include <cordee/comm/transports/bootstrap/relay.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 

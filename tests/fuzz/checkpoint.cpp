@@ -18,7 +18,7 @@
 #include <string>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 
 #include "tests/checkpoint/labelled.hpp"

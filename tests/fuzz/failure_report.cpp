@@ -4,8 +4,8 @@
 // The input is text of another process, after a byte that names a rank of 4: a failure report, of
 // which only what is well-formed counts, and which is passed on with the same meaning; and the
 // address of a bootstrap server.
-#include <cordee/comm/bootstrap/rendezvous.hpp>
-#include <cordee/comm/failure_report.hpp>
+#include <cordee/comm/failure/failure_report.hpp>
+#include <cordee/comm/transports/bootstrap/rendezvous.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 

@@ -9,8 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/infer/quantize_network.hpp>
 #include <cordee/ops/entropy_range.hpp>
 #include <cordee/ops/histogram.hpp>

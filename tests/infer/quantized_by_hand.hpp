@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/infer/quantize_network.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/data/idx.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/infer/integer_network.hpp>

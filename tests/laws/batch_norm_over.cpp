@@ -10,11 +10,11 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/topologies/fixed.hpp>
-#include <cordee/comm/tree.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/batch_norm.hpp>

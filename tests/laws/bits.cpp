@@ -8,14 +8,14 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/butterfly.hpp>
-#include <cordee/comm/halving_doubling.hpp>
-#include <cordee/comm/native.hpp>
-#include <cordee/comm/one_shot.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
-#include <cordee/comm/tree.hpp>
-#include <cordee/comm/two_shot.hpp>
+#include <cordee/comm/reducers/butterfly.hpp>
+#include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/native.hpp>
+#include <cordee/comm/reducers/one_shot.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/reducers/tree.hpp>
+#include <cordee/comm/reducers/two_shot.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/pad_crop_flip.hpp>
 #include <cordee/data/synthetic.hpp>

@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/data/idx.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/pad_crop_flip.hpp>

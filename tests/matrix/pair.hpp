@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
 #include <cordee/comm/consensus.hpp>
-#include <cordee/comm/reducer.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/train/trainer.hpp>

@@ -28,8 +28,8 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/self_comm.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/data/idx.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>

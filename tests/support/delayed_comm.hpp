@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/transports/transport.hpp>
 
 namespace support {
 

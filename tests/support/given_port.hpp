@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include <cordee/comm/bootstrap/rendezvous.hpp>
+#include <cordee/comm/transports/bootstrap/rendezvous.hpp>
 
 namespace support {
 

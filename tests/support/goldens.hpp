@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"

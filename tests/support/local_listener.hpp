@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cordee/comm/bootstrap/tcp_connection.hpp>
+#include <cordee/comm/transports/bootstrap/tcp_connection.hpp>
 
 namespace support {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/error_context.hpp>
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/failure/error_context.hpp>
+#include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/error.hpp>
 
 #include "tests/support/deferred.hpp"

@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-#include <cordee/comm/nccl.hpp>
+#include <cordee/comm/transports/nccl.hpp>
 
 #include "tests/support/emulated.hpp"
 #include "tests/support/ranks.hpp"

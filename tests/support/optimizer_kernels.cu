@@ -7,7 +7,7 @@
 // Covers: include/cordee/optim
 #include <span>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/device/cuda.cuh>
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/adam.hpp>

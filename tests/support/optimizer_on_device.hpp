@@ -12,7 +12,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>

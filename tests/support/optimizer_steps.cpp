@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/cordee.hpp>
 
 #include "tests/support/quadratic.hpp"

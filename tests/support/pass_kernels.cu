@@ -6,7 +6,7 @@
 // Covers: include/cordee/nn
 // Covers: include/cordee/comm
 // Covers: include/cordee/train
-#include <cordee/comm/compressed.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/ops/dropout.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>

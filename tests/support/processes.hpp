@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cordee/comm/bootstrap/tcp_connection.hpp>
+#include <cordee/comm/transports/bootstrap/tcp_connection.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

@@ -14,7 +14,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 
 namespace support {
 

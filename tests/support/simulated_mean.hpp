@@ -6,8 +6,8 @@
 
 #include <cstddef>
 
-#include <cordee/comm/reducer.hpp>
-#include <cordee/comm/simulated.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/transports/simulated.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/phantom.hpp>
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <cordee/comm/simulated.hpp>
+#include <cordee/comm/transports/simulated.hpp>
 
 namespace support {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/simulated.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/simulated/step.hpp>
+#include <cordee/comm/transports/simulated.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <cordee/comm/topologies.hpp>
+#include <cordee/comm/topologies/topologies.hpp>
 
 namespace support {
 

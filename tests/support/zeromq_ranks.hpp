@@ -6,8 +6,8 @@
 
 #include <chrono>
 
-#include <cordee/comm/threads.hpp>
-#include <cordee/comm/zeromq.hpp>
+#include <cordee/comm/transports/threads.hpp>
+#include <cordee/comm/transports/zeromq.hpp>
 
 namespace support {
 

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/self_comm.hpp>
+#include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/testing/concurrently.hpp>
 
 using namespace cordee;

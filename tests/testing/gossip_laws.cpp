@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// That the library's topologies keep the laws is tested in tests/comm/gossip.cpp.
+// That the library's topologies keep the laws is tested in tests/comm/reducers/gossip.cpp.
 #include <stdexcept>
 #include <string>
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/testing/reducer_laws.hpp>
 
 using namespace cordee;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/testing/counting_communicator.hpp>
 #include <cordee/testing/transport_laws.hpp>
 

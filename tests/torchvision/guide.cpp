@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/nn/resnet.hpp>

@@ -13,8 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/nn/adversarial.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/testing/same_bits.hpp>

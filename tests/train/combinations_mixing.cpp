@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trainers of gossip's own type over every topology, and of the asynchronous server's.
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/server.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>

@@ -3,9 +3,9 @@
 //
 // A trainer of every optimizer's own type, over a ring and with one rank; of kfac's, which needs a
 // network's layers, in kfac.cpp.
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>

@@ -12,10 +12,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/train/trainer.hpp>
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/self_comm.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>

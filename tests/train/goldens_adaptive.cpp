@@ -6,7 +6,7 @@
 // have are of tests/support/optimizer_goldens.py.
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/clip.hpp>

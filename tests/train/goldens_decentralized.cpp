@@ -5,7 +5,7 @@
 // f = (x - b)^2 / 2 with b = 0, 1, 2, 5, from x = 0, with learning rate 0.1.
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>

@@ -13,9 +13,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/topologies.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/topologies/topologies.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/goldens.hpp"

@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/adasum.hpp>
-#include <cordee/comm/gathered.hpp>
+#include <cordee/comm/reducers/adasum.hpp>
+#include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 

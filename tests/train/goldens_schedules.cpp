@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/adaptive_batch.hpp>
 #include <cordee/schedule/akiba_slow_start.hpp>

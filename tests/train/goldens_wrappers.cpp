@@ -11,8 +11,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/sgd.hpp>

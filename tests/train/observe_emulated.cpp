@@ -10,8 +10,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>

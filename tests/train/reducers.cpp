@@ -6,12 +6,12 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/butterfly.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/halving_doubling.hpp>
-#include <cordee/comm/native.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/tree.hpp>
+#include <cordee/comm/reducers/butterfly.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/native.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/tree.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>

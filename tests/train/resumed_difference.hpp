@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/train/step/run_state.hpp>
 

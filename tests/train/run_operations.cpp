@@ -5,7 +5,7 @@
 // one rank in any of them ends it on every rank.
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>

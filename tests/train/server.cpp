@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>

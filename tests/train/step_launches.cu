@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/nccl.hpp>
+#include <cordee/comm/transports/nccl.hpp>
 #include <cordee/cordee.cuh>
 #include <cordee/cordee.hpp>
 
@@ -142,51 +142,51 @@ constexpr std::size_t sums = 2 * 53;  // of each batch norm's statistics: forwar
 /// since means are counted and not computed.
 std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize = false) {
   std::array<counts, 8> out{};
-  threads::launch(2,
-                  [&](threads host_comm) {
-                    host_cuda_counts().gpus = 2;
-                    nccl::launch(
-                        [&](nccl comm) {
-                          const native reducer{comm};
-                          if (comm.rank() == 0) {
-                            host_cuda_counts().registered = host_cuda_counts().deregistered = 0;
-                            nccl_double::registered_means = 0;
-                            auto& memory = nccl_double::registrable_memory::instance();
-                            memory.reset();
-                            out = count_steps(capture_graphs, 1, nothing, reducer, synchronize);
-                            CHECK(host_cuda_counts().registered == 1);  // the plane of gradients
-                            CHECK(host_cuda_counts().deregistered == 1);
-                            // kept, where a graph has captured
-                            const nccl_double::memory_counts as_expected{1, capture_graphs ? 0 : 1,
-                                                                        1, 1};
-                            CHECK(memory.counts() == as_expected);
-                            std::size_t means = 0;
-                            for (const counts& c : out)
-                              means += c.means - (synchronize && c.means > 0 ? sums : 0);
-                            CHECK(nccl_double::registered_means == means);
-                            return;
-                          }
-                          const auto buckets = detail::core::make_buckets(
-                              resnet50::segments(),
-                              detail::train::bucket_limit_of<gpu, nccl>({}).bytes / sizeof(float));
-                          const trainer_options options{.batch_norm_over = synchronize ? 0 : 1};
-                          const struct {
-                            cross_entropy loss{};
-                            double dropout_rate = 0;
-                            double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
-                            bool batch_norm_moving_average = true;
-                          } model;
-                          detail::train::expect_same_trainers(
-                              comm, resnet50::segments(), buckets,
-                              detail::train::trainer_settings(
-                                  model, lars{}, constant{.learning_rate = 0.1}, reducer, options));
-                          const gpu device;
-                          buffer<float, gpu> weights(device, resnet50::plane_size());
-                          detail::comm::broadcast(comm, weights.span(), device.make_stream());
-                        },
-                        rendezvous_comm{host_comm}, {.deadline = std::chrono::seconds(60)});
-                  },
-                  {.deadline = std::chrono::seconds(60)});
+  threads::launch(
+      2,
+      [&](threads host_comm) {
+        host_cuda_counts().gpus = 2;
+        nccl::launch(
+            [&](nccl comm) {
+              const native reducer{comm};
+              if (comm.rank() == 0) {
+                host_cuda_counts().registered = host_cuda_counts().deregistered = 0;
+                nccl_double::registered_means = 0;
+                auto& memory = nccl_double::registrable_memory::instance();
+                memory.reset();
+                out = count_steps(capture_graphs, 1, nothing, reducer, synchronize);
+                CHECK(host_cuda_counts().registered == 1);  // the plane of gradients
+                CHECK(host_cuda_counts().deregistered == 1);
+                // kept, where a graph has captured
+                const nccl_double::memory_counts as_expected{1, capture_graphs ? 0 : 1, 1, 1};
+                CHECK(memory.counts() == as_expected);
+                std::size_t means = 0;
+                for (const counts& c : out)
+                  means += c.means - (synchronize && c.means > 0 ? sums : 0);
+                CHECK(nccl_double::registered_means == means);
+                return;
+              }
+              const auto buckets = detail::core::make_buckets(
+                  resnet50::segments(),
+                  detail::train::bucket_limit_of<gpu, nccl>({}).bytes / sizeof(float));
+              const trainer_options options{.batch_norm_over = synchronize ? 0 : 1};
+              const struct {
+                cross_entropy loss{};
+                double dropout_rate = 0;
+                double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
+                bool batch_norm_moving_average = true;
+              } model;
+              detail::train::expect_same_trainers(
+                  comm, resnet50::segments(), buckets,
+                  detail::train::trainer_settings(model, lars{}, constant{.learning_rate = 0.1},
+                                                  reducer, options));
+              const gpu device;
+              buffer<float, gpu> weights(device, resnet50::plane_size());
+              detail::comm::broadcast(comm, weights.span(), device.make_stream());
+            },
+            rendezvous_comm{host_comm}, {.deadline = std::chrono::seconds(60)});
+      },
+      {.deadline = std::chrono::seconds(60)});
   return out;
 }
 const std::size_t buckets_of_resnet50 =

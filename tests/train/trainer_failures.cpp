@@ -9,9 +9,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/subgroup.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/local_steps.hpp>

@@ -41,7 +41,7 @@
 #include <cordee/checkpoint/resume.hpp>
 #include <cordee/checkpoint/run_folder.hpp>
 #include <cordee/checkpoint/stop_signal.hpp>
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

@@ -22,7 +22,7 @@
 #include <cordee/checkpoint/checksum.hpp>
 #include <cordee/checkpoint/run_folder.hpp>
 #include <cordee/checkpoint/snapshot.hpp>
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include <cordee/checkpoint/snapshot.hpp>
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/tensor_file.hpp>
@@ -54,7 +54,7 @@ std::string rank_change(int saved, Run& run) {
   else if constexpr (R::slots > 0 && !comm::HasResidualSlots<R>)
     throw error(concat("resume: the checkpoint has the reducer's slots of ", saved,
                        " ranks, of which it is unknown how ", ranks,
-                       " ranks share them (residual_slots in comm/reducer.hpp)", remedy));
+                       " ranks share them (residual_slots in comm/reducers/reducer.hpp)", remedy));
   else
     return concat(
         "resume: ", saved, saved == 1 ? " rank -> " : " ranks -> ", ranks,

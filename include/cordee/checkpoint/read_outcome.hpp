@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/train/checks/settings.hpp>

@@ -21,7 +21,7 @@
 #include <cordee/checkpoint/read_outcome.hpp>
 #include <cordee/checkpoint/run_folder.hpp>
 #include <cordee/checkpoint/snapshot.hpp>
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {

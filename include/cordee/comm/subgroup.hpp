@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/error_context.hpp>
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/failure/error_context.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>

@@ -13,8 +13,8 @@
 // / 0 where warm-up starts or cosine ends. With `momentum_correction` (momentum times lr / previous
 // lr, where the previous lr is above 1e-7), the default, both are equal under all learning rates
 // but zero; without it they agree while lr is constant, and a drop of lr reaches the momentum over
-// some 1 / (1 - momentum) steps. The ranks' disagreement enters u too: comm/stability.hpp states
-// for which graphs it decays while lr is constant.
+// some 1 / (1 - momentum) steps. The ranks' disagreement enters u too:
+// comm/topologies/stability.hpp states for which graphs it decays while lr is constant.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/transports/transport.hpp>
 #include <cordee/testing/report.hpp>
 #include <cordee/testing/test_messages.hpp>
 

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/transports/transport.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::testing {
 

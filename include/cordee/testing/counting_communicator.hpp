@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/transports/transport.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI {

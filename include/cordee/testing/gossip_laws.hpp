@@ -22,9 +22,9 @@
 #include <vector>
 
 #include <cordee/comm/consensus.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/stability.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/topologies/stability.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/testing/reducer_laws.hpp>
 #include <cordee/testing/report.hpp>
 

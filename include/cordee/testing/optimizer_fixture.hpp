@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/testing/gradient.hpp>
 #include <cordee/testing/quadratic_model.hpp>

@@ -27,9 +27,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/comm/reducer.hpp>
-#include <cordee/comm/reducer_check.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/reducers/reducer_check.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/testing/concurrently.hpp>
 #include <cordee/testing/counting_communicator.hpp>

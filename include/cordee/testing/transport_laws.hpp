@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/transports/transport.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/testing/any_source.hpp>
 #include <cordee/testing/concurrently.hpp>

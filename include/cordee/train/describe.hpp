@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/optim/optimizer.hpp>

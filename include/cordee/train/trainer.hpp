@@ -13,8 +13,8 @@
 
 #include <string_view>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/reducer_check.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer_check.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer_check.hpp>

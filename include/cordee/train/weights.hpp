@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/io/save_tensors.hpp>

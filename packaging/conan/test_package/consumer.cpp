@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <string>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/core/version.hpp>
 
 using namespace cordee;

@@ -4,7 +4,7 @@
 // One rank, a process of MPI, of the run that kill_saves kills: FOLDER STEPS PROGRESS.
 #include <cstdio>
 
-#include <cordee/comm/mpi.hpp>
+#include <cordee/comm/transports/mpi.hpp>
 
 #include "tests/checkpoint/kills/training.hpp"
 

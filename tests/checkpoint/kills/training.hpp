@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/optim/sgd.hpp>
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include <cordee/checkpoint/checkpoint.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/mpi.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/transports/mpi.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/measure/evaluate.hpp>

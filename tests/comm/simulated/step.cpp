@@ -10,13 +10,13 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/butterfly.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/butterfly.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/simulated/step.hpp>
-#include <cordee/comm/tree.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/step/step.hpp>
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Laws of every topology on every number of ranks: tests/comm/topologies.cpp.
+// Laws of every topology on every number of ranks: tests/comm/topologies/topologies.cpp.
 #include <doctest/doctest.h>
 
-#include <cordee/comm/stability.hpp>
 #include <cordee/comm/topologies/adjacency.hpp>
+#include <cordee/comm/topologies/stability.hpp>
 
 #include "tests/support/ranks.hpp"
 #include "tests/support/topologies.hpp"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Laws of every topology on every number of ranks: tests/comm/topologies.cpp.
+// Laws of every topology on every number of ranks: tests/comm/topologies/topologies.cpp.
 #include <cmath>
 
 #include <doctest/doctest.h>

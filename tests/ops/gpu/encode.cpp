@@ -10,9 +10,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/butterfly.hpp>
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/butterfly.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/encoded_wire.hpp>
+#include <cordee/comm/reducers/encoded_wire.hpp>
 #include <cordee/ops/gpu/encode.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>

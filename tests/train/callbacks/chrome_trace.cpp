@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>

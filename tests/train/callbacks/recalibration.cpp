@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/topologies/fixed.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>

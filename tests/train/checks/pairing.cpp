@@ -3,12 +3,12 @@
 //
 // Which pairs are rejected, and for which reason. The compiler's messages are tested in
 // tests/compile_fail/pairings.cpp.
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
-#include <cordee/comm/solo.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>

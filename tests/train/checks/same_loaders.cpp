@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/hybrid.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/hybrid.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/topologies/adjacency.hpp>
-#include <cordee/comm/tree.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>

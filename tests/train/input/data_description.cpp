@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/input/data_description.hpp>
 #include <cordee/train/trainer.hpp>

@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/entropy_range.hpp>
 #include <cordee/ops/mean_squared_error_range.hpp>

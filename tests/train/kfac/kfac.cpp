@@ -6,10 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
-#include <cordee/comm/tree.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/reducers/tree.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>

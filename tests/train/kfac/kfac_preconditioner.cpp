@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/self_comm.hpp>
+#include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/kfac/kfac.hpp>
 #include <cordee/train/kfac/kfac_preconditioner.hpp>

@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/linear.hpp>

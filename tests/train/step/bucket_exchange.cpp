@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/train/step/bucket_exchange.hpp>
 

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/train/step/courier.hpp>
 
 #include "tests/support/ranks.hpp"

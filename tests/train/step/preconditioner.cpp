@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>

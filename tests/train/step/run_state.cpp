@@ -14,11 +14,11 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/compressed.hpp>
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
-#include <cordee/comm/solo.hpp>
+#include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>

@@ -6,10 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/self_comm.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/subgroup.hpp>
-#include <cordee/comm/threads.hpp>
+#include <cordee/comm/transports/self_comm.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/gossip.hpp>
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>

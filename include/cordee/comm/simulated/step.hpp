@@ -22,8 +22,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/comm/reducer.hpp>
-#include <cordee/comm/simulated.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/transports/simulated.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/topology.hpp>
+#include <cordee/comm/topologies/topology.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

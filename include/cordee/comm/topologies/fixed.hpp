@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/topology.hpp>
+#include <cordee/comm/topologies/topology.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {

@@ -5,7 +5,8 @@
 //
 // With one message a round, the least possible, the ranks mix over a period as well as on a dense
 // graph: the one-peer exponential graph and the XOR matchings of 2^d ranks leave the exact mean
-// after d rounds (Ying et al. 2021). Not all are stable under momentum: see comm/stability.hpp.
+// after d rounds (Ying et al. 2021). Not all are stable under momentum: see
+// comm/topologies/stability.hpp.
 #pragma once
 
 #include <algorithm>
@@ -72,7 +73,7 @@ struct odd_even {
 /// A perfect matching drawn from the seed and the round, the same on every rank.
 struct random_matching {
   static constexpr bool symmetric = true;
-  static constexpr bool uniform_matching = true;  // second moments: comm/stability.hpp
+  static constexpr bool uniform_matching = true;  // second moments: comm/topologies/stability.hpp
 
   std::uint64_t seed = 0;
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Encoding and decoding of messages in a compressed precision P (comm/encoded_wire.hpp): the
-// maximum of every chunk, the scaling that fits all, then each number. The scaling stays in device
-// memory; the host never reads it.
+// Encoding and decoding of messages in a compressed precision P (comm/reducers/encoded_wire.hpp):
+// the maximum of every chunk, the scaling that fits all, then each number. The scaling stays in
+// device memory; the host never reads it.
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/callbacks/record.hpp>

@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/io/atomic_file.hpp>

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>

@@ -8,7 +8,7 @@
 //   are as large as the differences between ranks that gossip is to remove
 #pragma once
 
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <cordee/comm/consensus.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/nn/network.hpp>
 #include <cordee/nn/quantization.hpp>

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/cholesky.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>

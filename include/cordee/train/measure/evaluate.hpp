@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/data/dataset.hpp>

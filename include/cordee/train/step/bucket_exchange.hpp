@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/error_context.hpp>
-#include <cordee/comm/reducer_check.hpp>
+#include <cordee/comm/failure/error_context.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer_check.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/trace.hpp>

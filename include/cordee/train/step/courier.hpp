@@ -5,9 +5,9 @@
 //
 // One queue in the order of the buckets, which the model fixes and all ranks share. Where the
 // communicator blocks the host the courier is a thread of the rank; where time is virtual
-// (comm/simulated.hpp), a task of it, from when a bucket is posted until none is left; otherwise
-// `mix` runs in the thread that posts. Reducers that are work of a stream have a courier of their
-// own (enqueued_courier.hpp).
+// (comm/transports/simulated.hpp), a task of it, from when a bucket is posted until none is left;
+// otherwise `mix` runs in the thread that posts. Reducers that are work of a stream have a courier
+// of their own (enqueued_courier.hpp).
 #pragma once
 
 #include <condition_variable>
@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/error_context.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/failure/error_context.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>

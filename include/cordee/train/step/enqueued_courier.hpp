@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/completed_op.hpp>
-#include <cordee/comm/error_context.hpp>
-#include <cordee/comm/reducer.hpp>
-#include <cordee/comm/transport.hpp>
+#include <cordee/comm/failure/completed_op.hpp>
+#include <cordee/comm/failure/error_context.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/device/buffer.hpp>

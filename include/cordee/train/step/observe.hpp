@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/step/readback.hpp>
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>

@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/input/data_description.hpp>

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include <cordee/comm/ring.hpp>
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/kernels.cuh>
 

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exact mean by recursive doubling: whole vectors across a butterfly, for short messages.
+//
+//   step k: exchange the whole vector with rank r XOR 2^k and add;  at last every rank divides by p
+//
+// log2 p messages and n log2 p numbers a rank for p a power of two, otherwise two hops more for
+// some (power_of_two_remap.hpp). Both partners add the same two numbers, and a + b is b + a, so all
+// ranks hold the same bits; the order of a sum depends on the ranks alone, so results are the same
+// across bucket sizes.
+#pragma once
+
+#include <string>
+
+#include <cordee/comm/reducers/exact_method.hpp>
+#include <cordee/comm/reducers/power_of_two_remap.hpp>
+#include <cordee/comm/reducers/wire.hpp>
+#include <cordee/core/concat.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class Communicator>
+struct butterfly : exact_method<butterfly<Communicator>, Communicator> {
+  /// The partner's vector: it reads this rank's while this rank would add to it.
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return n * sizeof(Real);
+  }
+  [[nodiscard]] int chunks(std::size_t) const { return 1; }
+
+  [[nodiscard]] std::string describe() const {
+    return concat("butterfly over ", this->comm.size(), " ranks: exact mean");
+  }
+
+  template <class Wire>
+  void run(Wire w) const {
+    const int p = this->comm.size();
+    constexpr chunk_range vector{0, 1};
+    const detail::comm::power_of_two_remap remap{this->comm.rank(), p};
+    remap.run(w, vector, [&] {
+      for (int step = 1; step < remap.ranks(); step *= 2) {
+        const int peer = remap.rank_of(remap.index() ^ step);
+        w.add(peer, vector, peer, vector, step);
+      }
+      w.average(vector, p, remap.ranks());
+    });
+  }
+};
+template <class Communicator>
+butterfly(Communicator) -> butterfly<Communicator>;
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes a reducer, plain (wire.hpp) and compressed (encoded_wire.hpp), of a method that states
+// which chunks travel between which ranks:
+//
+//   template <class Communicator>
+//   struct my_reducer : exact_method<my_reducer<Communicator>, Communicator> {
+//     int chunks(std::size_t n) const;                            // of a message of n numbers
+//     template <class Real> std::size_t scratch(std::size_t n) const;
+//     template <class Wire> void run(Wire w) const;               // w.add, average, pass, flush
+//     static constexpr bool can_pipeline = true;                  // optional, see below
+//   };
+#pragma once
+
+#include <cordee/comm/reducers/encoded_wire.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/reducers/wire.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// A method with options, as in my_reducer{comm, 3}, has them as members and a constructor.
+template <class Self, class Communicator>
+struct exact_method : reducer_base<Communicator> {
+  using communicator_type = Communicator;
+  static constexpr agreement offers = agreement::exact;
+  /// Whether run() takes any multiple of chunks() for w.count(), and processes so many chunks one
+  /// after the other, with the same bits.
+  static constexpr bool can_pipeline = false;
+
+  template <Precision P>
+  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
+    return detail::comm::encoded_scratch<P>(n, self().chunks(n));
+  }
+  template <class Real, Device D>
+  void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    if (this->comm.size() == 1) return;
+    int count = self().chunks(m.values.size);
+    if constexpr (Self::can_pipeline && D::host_memory &&
+                  detail::comm::FusedAddOn<communicator_type, Real, D>)
+      count *= pipeline_depth(m.values.size);
+    self().run(detail::comm::plain_wire<communicator_type, Real, D>{this->comm, m.values, m.scratch,
+                                                                    count, s});
+  }
+  template <Precision P, class Real, Device D>
+  void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info&,
+              typename D::stream s) const {
+    if (this->comm.size() == 1) return;
+    const int count = self().chunks(m.values.size);
+    self().run(detail::comm::encoded_wire<P, communicator_type, Real, D>{
+        this->comm, m.layout, m.values, m.scratch, lost, count, s});
+  }
+
+ private:
+  /// Between ranks of one process a message costs little, and a chunk that stays in cache from its
+  /// first sum to its last copy crosses the memory once.
+  static int pipeline_depth(std::size_t n) { return static_cast<int>(1 + n / (1u << 16)); }
+
+  [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

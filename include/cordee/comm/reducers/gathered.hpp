@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The mean of what each rank sends of its vector in a code, with error feedback (Seide et al. 2014;
+// Stich et al. 2018; Karimireddy et al. 2019): gathered{comm, top_k{.fraction = 0.01}}, or
+// gathered{comm, scaled_sign{}}.
+//
+//   x <- x + e;   q = code(x);   e <- x - q;   x <- mean of q over ranks
+//
+//   top_k         the largest |x| of each tensor, with their places
+//   scaled_sign   the signs of each tensor, one bit a number, times its mean |x|
+//
+// Every rank sends its code to all others, p - 1 messages, and adds all in the order of ranks:
+// codes of sums would lose again at every hop, which `compressed` does with narrower numbers. A NaN
+// or an infinity is sent, by top_k as the largest, so all ranks skip alike. A single rank sends
+// nothing and loses nothing.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include <cordee/comm/reducers/encoded_wire.hpp>
+#include <cordee/comm/reducers/one_shot.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/segment.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct top_k {
+  double fraction = 0.01;  // of a tensor's numbers, rounded up
+
+  [[nodiscard]] std::size_t count(std::size_t n) const {
+    expects(fraction > 0 && fraction <= 1, "top_k: .fraction must be above 0 and at most 1");
+    return static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(n)));
+  }
+  template <class Real>
+  [[nodiscard]] std::size_t bytes(std::size_t n) const {
+    return count(n) * (sizeof(std::uint32_t) + sizeof(Real));
+  }
+  /// Bytes of memory that encode() needs beside the code.
+  [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
+    return n * sizeof(std::uint32_t);
+  }
+  template <class Real>
+  void encode(std::size_t n, const Real* x, std::byte* code, std::byte* workspace) const {
+    const std::span places(reinterpret_cast<std::uint32_t*>(workspace), n);
+    std::iota(places.begin(), places.end(), 0u);
+    const auto k = static_cast<std::ptrdiff_t>(count(n));
+    // NaN before infinity before numbers; of equal ones the first.
+    const auto larger = [x](std::uint32_t i, std::uint32_t j) {
+      const Real a = detail::comm::largest_magnitude<Real>(x + i, 1),
+                 b = detail::comm::largest_magnitude<Real>(x + j, 1);
+      if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && (!std::isnan(b) || i < j);
+      return a > b || (a == b && i < j);
+    };
+    std::nth_element(places.begin(), places.begin() + std::max<std::ptrdiff_t>(k - 1, 0),
+                     places.end(), larger);
+    for (auto i = places.begin(); i != places.begin() + k; ++i) {
+      std::memcpy(code, &*i, sizeof *i);
+      std::memcpy(code + sizeof *i, x + *i, sizeof(Real));
+      code += sizeof *i + sizeof(Real);
+    }
+  }
+  template <class Real>
+  void add(std::size_t n, const std::byte* code, Real* x) const {
+    for (std::size_t k = 0; k < count(n); ++k) {
+      std::uint32_t place = 0;
+      Real value = 0;
+      std::memcpy(&place, code, sizeof place);
+      std::memcpy(&value, code + sizeof place, sizeof value);
+      expects(place < n, "top_k: a rank has sent a place outside of the tensor");
+      x[place] += value;
+      code += sizeof place + sizeof value;
+    }
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("the largest ", 100 * fraction, " % of each tensor");
+  }
+};
+
+struct scaled_sign {
+  template <class Real>
+  [[nodiscard]] std::size_t bytes(std::size_t n) const {
+    return n == 0 ? 0 : sizeof(Real) + (n + 7) / 8;
+  }
+  template <class Real>
+  void encode(std::size_t n, const Real* x, std::byte* code) const {
+    if (n == 0) return;
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += std::abs(static_cast<double>(x[i]));
+    const auto scale = static_cast<Real>(sum / static_cast<double>(n));
+    std::memcpy(code, &scale, sizeof scale);
+    std::memset(code + sizeof scale, 0, (n + 7) / 8);
+    for (std::size_t i = 0; i < n; ++i)
+      if (std::signbit(x[i])) code[sizeof scale + i / 8] |= std::byte{1} << (i % 8);
+  }
+  template <class Real>
+  void add(std::size_t n, const std::byte* code, Real* x) const {
+    if (n == 0) return;
+    Real scale = 0;
+    std::memcpy(&scale, code, sizeof scale);
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool negative = (code[sizeof scale + i / 8] >> (i % 8) & std::byte{1}) != std::byte{};
+      x[i] += negative ? -scale : scale;
+    }
+  }
+  [[nodiscard]] std::string describe() const {
+    return "signs times the mean magnitude of a tensor";
+  }
+};
+
+template <class Communicator, class Code>
+struct gathered {
+  using communicator_type = Communicator;
+  static constexpr agreement offers = agreement::exact;
+  static constexpr bool lossless = false;
+  static constexpr int slots = 1;  // e
+  static constexpr bool residual_slots = true;
+  static constexpr bool single_message = false;
+
+  Communicator comm;
+  Code code{};
+
+  /// The code's workspace and every rank's code, for any number of tensors, which begin at
+  /// multiples of 64 numbers.
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    const std::size_t tensors = n / detail::core::segment_alignment + 1;
+    return workspace(n) +
+           static_cast<std::size_t>(comm.size()) *
+               (code.template bytes<Real>(n) + tensors * code.template bytes<Real>(1));
+  }
+
+  template <class Real, Device D>
+    requires(D::host_memory)
+  void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
+    const std::size_t n = m.values.size;
+    Real *const x = m.values.data, *const e = m.slots[0].data;
+    for (std::size_t i = 0; i < n; ++i) x[i] += e[i];
+    std::fill_n(e, n, Real{});
+    const int p = comm.size();
+    if (p == 1) return;
+
+    std::size_t size = 0;  // of a code
+    for_each_tensor(
+        m, [&](std::size_t, std::size_t count) { size += code.template bytes<Real>(count); });
+    const detail::comm::rank_rows<std::byte, D> codes{m.scratch.data + workspace(n), size,
+                                                      p};  // (p, size)
+    const auto each = [&](int rank, const auto& f) {
+      std::byte* at = codes(rank).data;
+      for_each_tensor(m, [&](std::size_t first, std::size_t count) {
+        f(first, count, at);
+        at += code.template bytes<Real>(count);
+      });
+    };
+    const auto own = codes(comm.rank());
+    each(comm.rank(), [&](std::size_t first, std::size_t count, std::byte* at) {
+      if constexpr (has_workspace)
+        code.encode(count, x + first, at, m.scratch.data);
+      else
+        code.encode(count, x + first, at);
+      code.add(count, at, e + first);
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+      e[i] = x[i] - e[i];
+      x[i] = 0;
+    }
+    detail::comm::exchange_with_all<D>(
+        comm, [&](int) { return own; }, codes, s);
+    for (int rank = 0; rank < p; ++rank)
+      each(rank, [&](std::size_t first, std::size_t count, std::byte* at) {
+        code.add(count, at, x + first);
+      });
+    for (std::size_t i = 0; i < n; ++i) x[i] /= static_cast<Real>(p);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return concat("mean over ", comm.size(), " ranks of ", code.describe(),
+                  ", gathered, with error feedback");
+  }
+
+ private:
+  static constexpr bool has_workspace = requires { Code::workspace(std::size_t{}); };
+  // Of the largest tensor that n numbers can be, in front of the codes.
+  [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
+    if constexpr (has_workspace)
+      return Code::workspace(n);
+    else
+      return 0;
+  }
+
+  // f(first number, numbers) of each tensor in the bucket, or of all numbers where it has none.
+  template <class View, class F>
+  static void for_each_tensor(const View& m, const F& f) {
+    if (m.layout == nullptr) return f(0, m.values.size);
+    for (const segment& part : m.layout->segments) f(part.offset - m.layout->offset, part.size);
+  }
+};
+template <class Communicator, class Code>
+gathered(Communicator, Code) -> gathered<Communicator, Code>;
+
+}  // namespace cordee::inline CORDEE_ABI

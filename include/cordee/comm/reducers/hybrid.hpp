@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One reducer for short messages, another for long ones (Jia et al. 2018):
+// hybrid{one_shot{comm}, two_shot{comm}}, hybrid{butterfly{comm}, ring{comm}, 4096}.
+//
+//   x <- mean of x, by `small` for up to `threshold` numbers, by `large` for more
+//
+// Few steps win where latency does, few bytes where bandwidth does; where they break even depends
+// on the machine, so measure it.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <string>
+
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class Small, class Large>
+struct hybrid {
+  using communicator_type = typename Small::communicator_type;
+  static constexpr agreement offers = std::min(Small::offers, Large::offers);
+  static constexpr bool lossless = Small::lossless && Large::lossless;
+  static constexpr int slots = 0;
+  static constexpr bool single_message =
+      detail::comm::SingleMessage<Small> || detail::comm::SingleMessage<Large>;
+  static_assert(std::same_as<communicator_type, typename Large::communicator_type>,
+                "hybrid: both reducers must have communicators of the same type");
+  static_assert(Small::slots == 0 && Large::slots == 0,
+                "hybrid: neither reducer may have slots, which it would share with the other; "
+                "compress the whole hybrid, compressed{hybrid{...}, P{}}");
+
+  Small small;
+  Large large;
+  std::size_t threshold = 1u << 14;  // numbers
+  communicator_type comm = small.comm;
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return n <= threshold ? small.template scratch<Real>(n) : large.template scratch<Real>(n);
+  }
+  template <Precision P>
+  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
+    return n <= threshold ? small.template scratch_as<P>(n) : large.template scratch_as<P>(n);
+  }
+
+  template <class Real, Device D>
+    requires ReducerOn<Small, Real, D> && ReducerOn<Large, Real, D>
+  void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
+    if (m.values.size <= threshold)
+      small.mix(m, info, s);
+    else
+      large.mix(m, info, s);
+  }
+  template <Precision P, class Real, Device D>
+    requires detail::comm::CompressibleOn<Small, P, Real, D> &&
+             detail::comm::CompressibleOn<Large, P, Real, D>
+  void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info& info,
+              typename D::stream s) const {
+    if (m.values.size <= threshold)
+      small.template mix_as<P>(m, lost, info, s);
+    else
+      large.template mix_as<P>(m, lost, info, s);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return concat("up to ", threshold, " numbers ", small.describe(), "; beyond, ",
+                  large.describe());
+  }
+};
+template <class Small, class Large>
+hybrid(Small, Large) -> hybrid<Small, Large>;
+template <class Small, class Large>
+hybrid(Small, Large, std::size_t) -> hybrid<Small, Large>;
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exact mean by the transport's own collective (ncclAllReduce, one shot over shared memory between
+// threads).
+//
+//   x <- (x_0 + x_1 + ... + x_{p-1}) / p, in an order that the transport chooses
+#pragma once
+
+#include <string>
+
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/concat.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class Communicator>
+struct native : reducer_base<Communicator> {
+  static constexpr agreement offers = agreement::exact;
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t) const {
+    return 0;
+  }
+  template <class Real, Device D>
+    requires detail::comm::NativeMeanOn<Communicator, Real, D>
+  void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    this->comm.mean(m.values, s);
+  }
+  template <class Real, Device D>
+    requires detail::comm::EnqueuedMeanOn<Communicator, Real, D>
+  void enqueue(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    this->comm.enqueue_mean(m.values, s);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return concat("the transport's own mean over ", this->comm.size(), " ranks: exact mean");
+  }
+};
+template <class Communicator>
+native(Communicator) -> native<Communicator>;
+
+}  // namespace cordee::inline CORDEE_ABI

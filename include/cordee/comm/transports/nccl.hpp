@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as processes with a GPU each, on one machine or on many, over NCCL (component nccl).
+//
+// Messages travel between GPUs, ordered by the stream that they are posted on; host memory is
+// staged through the GPU. A call blocks until its operation is complete: so a failure is thrown by
+// the call that meets it, and every wait has a deadline. NCCL's own mean of GPU memory can be
+// enqueued instead, without blocking the host; its failure is thrown by the host's next wait for
+// the GPU, which polls NCCL and has the same deadline. A message of another size, a rank that
+// throws, leaves, dies or stalls ends the run with the cause on every rank. How NCCL is called is
+// described in nccl/context.hpp.
+#pragma once
+
+#include <bit>
+#include <chrono>
+#include <concepts>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/comm/failure/failure.hpp>
+#include <cordee/comm/transports/nccl/registered_memory.hpp>
+#include <cordee/comm/transports/nccl/world.hpp>
+#include <cordee/comm/transports/transport.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/device/cuda_status.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/local_rank.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::comm {
+
+struct nccl_options {
+  /// A rank that waits longer for another one ends the run with an error that names it. What is in
+  /// flight on the GPU, and then the other ranks, have the same time to end, at most ten seconds;
+  /// after that this rank ends. Where rank 0 has died, those that need not print the cause may wait
+  /// twice as long for the one that prints it.
+  std::chrono::milliseconds deadline{120'000};
+  /// The GPU of this rank; -1: the one of its local rank.
+  int device = -1;
+};
+
+/// Transfers of host memory, staged through the GPU's on a stream of the context.
+class nccl_staging {
+ public:
+  explicit nccl_staging(nccl_context& context) : context_(context), s_(context.staging_stream()) {}
+
+  void exchange(nccl_transfers receives, nccl_transfers sends) const {
+    std::size_t size = 0;
+    for (const auto transfers : {receives, sends})
+      for (const nccl_transfer& t : transfers) size += t.size;
+    std::byte* next = context_.staging_memory(size);
+    const auto on_gpu = [&](nccl_transfers host) {
+      std::vector<nccl_transfer> transfers(host.begin(), host.end());
+      for (nccl_transfer& t : transfers) t.data = std::exchange(next, next + t.size);
+      return transfers;
+    };
+    const auto gpu_receives = on_gpu(receives), gpu_sends = on_gpu(sends);
+    for (std::size_t i = 0; i < sends.size(); ++i)
+      copy(gpu_sends[i].data, sends[i].data, sends[i].size);
+    context_.exchange(gpu_receives, gpu_sends, s_);
+    for (std::size_t i = 0; i < receives.size(); ++i)
+      copy(receives[i].data, gpu_receives[i].data, receives[i].size);
+    device::cuda_check(cudaStreamSynchronize(s_), "cudaStreamSynchronize");
+  }
+
+  /// n elements of `width` bytes.
+  void all_reduce(void* x, std::size_t n, std::size_t width, ncclDataType_t type,
+                  ncclRedOp_t op) const {
+    std::byte* const staging = context_.staging_memory(n * width);
+    copy(staging, x, n * width);
+    context_.all_reduce(staging, n, type, op, s_);
+    copy(x, staging, n * width);
+    device::cuda_check(cudaStreamSynchronize(s_), "cudaStreamSynchronize");
+  }
+
+ private:
+  void copy(void* to, const void* from, std::size_t size) const {
+    if (size != 0)
+      device::cuda_check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, s_), "cudaMemcpyAsync");
+  }
+
+  nccl_context& context_;
+  cudaStream_t s_;
+};
+
+}  // namespace detail::comm
+
+/// The communicator of one rank of `nccl::launch`.
+class nccl {
+ public:
+  static constexpr bool blocks_host = true;
+  static constexpr std::string_view name = "nccl";
+  /// PyTorch's DistributedDataParallel's (bucket_cap_mb); not measured here.
+  static constexpr std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// NCCL requires that every rank launches the operations of all its communicators in one order,
+  /// which two threads do not keep (user's guide 2.30, "Using multiple NCCL communicators
+  /// concurrently"): nccl/world.hpp.
+  static constexpr bool concurrent_contexts = false;
+
+  using options = detail::comm::nccl_options;
+
+  /// Runs f(comm) in this process, one of those that torchrun, mpirun or srun has started, with the
+  /// GPU of its local rank as the current one and its share of the node's cores as workers, and
+  /// returns when all ranks have ended. If one throws or dies, the others stop at their next
+  /// operation, and the first failure is thrown: as error by the lowest rank that ends, "rank 2:
+  /// ...", and as aborted by the others, whose programs need not print it. While rank 0's process
+  /// is stopped, no rank learns which others end, and each throws error; so does each that cannot
+  /// reach the port at which rank 1, or the lowest that lives, listens when rank 0 has died.
+  template <class F>
+  static void launch(const F& f, options o = {}) {
+    launch(f, rendezvous_tcp{}, o);
+  }
+  /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}, rendezvous_comm{an mpi
+  /// communicator}.
+  template <class F, detail::comm::Rendezvous R>
+  static void launch(const F& f, const R& rendezvous, options o = {}) {
+    const auto world = std::make_shared<detail::comm::nccl_world>(rendezvous, o.deadline, o.device);
+    const cpu::worker_limit cores(world->workers());
+    const detail::device::local_rank_scope gpu({.ordinal = world->device()},
+                                               detail::device::local_rank_scope::thread);
+    detail::comm::run_rank(*world, [&] { f(nccl{world, detail::comm::reducer_context}); });
+  }
+
+  [[nodiscard]] int rank() const { return world_->rank(); }
+  [[nodiscard]] int size() const { return world_->size(); }
+  /// The first transfer on the context of requests or of replies makes its NCCL communicator, and
+  /// waits for that of every rank.
+  [[nodiscard]] nccl duplicate(int k) const {
+    expects(k >= 0 && k < detail::comm::context_count, "nccl: no such context");
+    return nccl{world_, k};
+  }
+
+  template <Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream s) const {
+    context().exchange(transfers(in), transfers(out), s.handle);
+  }
+
+  /// Host memory, staged through the GPU's.
+  template <Device D>
+    requires(D::host_memory)
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream) const {
+    detail::comm::nccl_staging(context()).exchange(transfers(in), transfers(out));
+  }
+
+  /// Receives into memory of the stream's allocator and adds from there.
+  template <class Real, Device D>
+    requires detail::device::StreamAllocator<typename D::stream>
+  void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                    typename D::stream s) const {
+    std::size_t size = 0;
+    for (const auto& m : in) size += m.bytes.size;
+    const detail::device::stream_buffer<std::byte, typename D::stream> staging(s, size);
+    std::vector<recv_op<D>> received(in.begin(), in.end());
+    std::byte* next = staging.data();
+    for (recv_op<D>& m : received) m.bytes.data = std::exchange(next, next + m.bytes.size);
+    exchange(out, std::span<const recv_op<D>>(received), s);
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    using cordee::detail::ops::add;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      add(in[i].bytes.size / sizeof(Real), reinterpret_cast<const Real*>(received[i].bytes.data),
+          reinterpret_cast<Real*>(in[i].bytes.data), s);
+  }
+
+  /// The mean over ranks, in place. NCCL's average multiplies each summand by 1/p, which rounds
+  /// unless p is a power of two; otherwise the sum is divided, once.
+  template <std::floating_point Real, Device D>
+    requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
+  void mean(span_on<Real, D> x, typename D::stream s) const {
+    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::mean: float and double only");
+    reduce_mean(x, s, [&](ncclRedOp_t op) {
+      if constexpr (D::host_memory)
+        detail::comm::nccl_staging(context()).all_reduce(x.data, x.size, sizeof(Real), type<Real>,
+                                                         op);
+      else
+        context().all_reduce(x.data, x.size, type<Real>, op, s.handle);
+    });
+  }
+  /// mean() in the order of the stream, which may be captured in a graph: does not wait for the
+  /// GPU. Requires await_enqueued before the host relies on anything behind it.
+  template <std::floating_point Real, Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  void enqueue_mean(span_on<Real, D> x, typename D::stream s) const {
+    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::mean: float and double only");
+    reduce_mean(x, s, [&](ncclRedOp_t op) {
+      context().enqueue_all_reduce(x.data, x.size, type<Real>, op, s.handle);
+    });
+  }
+  /// The sum over ranks, in place, like enqueue_mean.
+  template <std::floating_point Real, Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  void enqueue_sum(span_on<Real, D> x, typename D::stream s) const {
+    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::enqueue_sum: float and double");
+    if (size() > 1) context().enqueue_all_reduce(x.data, x.size, type<Real>, ncclSum, s.handle);
+  }
+  /// Blocks until pending.is_complete(), or throws what became of the enqueued operations:
+  /// pending.current() is the number of the one that the GPU executes, 0 for none.
+  template <class Pending>
+  void await_enqueued(const Pending& pending) const {
+    context().await_enqueued(pending);
+  }
+
+  /// So many bytes of ncclMemAlloc, registered until the last copy of the pointer is destroyed, of
+  /// undefined content: for what every rank averages in place again and again, from the same offset
+  /// on. Null with one rank, for zero bytes and before NCCL 2.19. Throws out_of_memory.
+  template <Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  [[nodiscard]] std::shared_ptr<void> allocate_registered(const D& device,
+                                                          std::size_t bytes) const {
+    if (size() == 1 || bytes == 0 || !detail::comm::nccl_registers_memory) return nullptr;
+    if constexpr (requires { device.ordinal(); })
+      expects(device.ordinal() == world_->device(),
+              "nccl: the network is on another GPU than its rank's communicator: make it of gpu{}, "
+              "or choose the GPU of both by nccl::options{.device}");
+    const auto memory =
+        std::make_shared<detail::comm::nccl_registered_memory>(world_, context_, bytes);
+    return {memory, memory->data()};
+  }
+
+  /// Ends the run: every rank that waits now or later throws this cause.
+  void abort(const char* why) const {
+    world_->fail(why);
+    world_->end_enqueued(context_);
+  }
+
+ private:
+  using transfer = detail::comm::nccl_transfer;
+  template <class Real>
+  static constexpr ncclDataType_t type = sizeof(Real) == 4 ? ncclFloat32 : ncclFloat64;
+
+  nccl(std::shared_ptr<detail::comm::nccl_world> world, int context)
+      : world_(std::move(world)), context_(context) {}
+
+  // all_reduce(op) and, where op is the sum, the division.
+  template <class Real, class D, class AllReduce>
+  void reduce_mean(span_on<Real, D> x, typename D::stream s, const AllReduce& all_reduce) const {
+    if (size() == 1) return;
+    const bool power_of_two = std::has_single_bit(static_cast<unsigned>(size()));
+    all_reduce(power_of_two ? ncclAvg : ncclSum);
+    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
+    using cordee::detail::ops::divide;
+    if (!power_of_two) divide(x.size, static_cast<Real>(size()), x.data, s);
+  }
+
+  [[nodiscard]] detail::comm::nccl_context& context() const { return world_->context(context_); }
+  template <class Message>
+  std::vector<transfer> transfers(std::span<const Message> messages) const {
+    std::vector<transfer> result;
+    for (const Message& m : messages) {
+      detail::comm::expects_peer("nccl", m.peer, size());
+      // NCCL only reads what it sends, although a transfer's pointer is not const.
+      result.push_back(transfer{m.peer, const_cast<std::byte*>(m.bytes.data), m.bytes.size});
+    }
+    return result;
+  }
+
+  std::shared_ptr<detail::comm::nccl_world> world_;
+  int context_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

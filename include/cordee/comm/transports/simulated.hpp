@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as fibers of one thread under a virtual clock: thousands of them on a laptop, with the
+// reducers that train. A component of its own, which needs Boost.Context.
+//
+//   const simulation s = simulated::launch(4096, [](simulated comm) {
+//     const phantom device = comm.device();
+//     ... ring{comm}.mix(bucket of phantom memory, step_info{}, device.make_stream());
+//   }, {.network = {.link = {.latency = 5e-6, .bandwidth = 12.5e9}}});
+//   s.path.seconds, s.path.messages, s.rounds ...
+//
+// {.contended = fat_tree{...}} or read_machine(file): messages share the links of a machine.
+//
+// On device phantom messages have sizes alone; on the CPU they carry their bytes, and the time of
+// computations is not counted. Two runs have the same times, to the bit. There is no deadline: that
+// no rank can go on is seen at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <cordee/comm/transports/simulated/critical_path.hpp>
+#include <cordee/comm/transports/simulated/simulation.hpp>
+#include <cordee/comm/transports/simulated/world.hpp>
+#include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/device/phantom.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The communicator of one rank of `simulated::launch`.
+class simulated {
+ public:
+  static constexpr bool blocks_host = false;
+  static constexpr std::string_view name = "simulated";
+  static constexpr std::size_t bucket_bytes = std::size_t{16} << 20;  // a GPU's
+
+  using options = detail::comm::simulation_options;
+
+  /// Runs f(comm) on each of `ranks` ranks to its end. If one throws, the others stop at their next
+  /// exchange, and the first failure is thrown as error: "rank 2: ...".
+  template <class F>
+  static simulation launch(int ranks, const F& f, const options& o = {}) {
+    expects(ranks > 0, "simulated::launch: at least one rank");
+    detail::comm::simulated_world world(ranks, o);
+    for (int rank = 0; rank < ranks; ++rank)
+      world.start({.rank = rank}, [&f, comm = simulated(world, rank, 0)] { f(comm); });
+    world.run();
+    if (world.first_failure.happened()) throw error(world.first_failure.describe());
+    if (const std::string why = world.unreceived(); !why.empty()) throw error(why);
+    return world.result();
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return world_->size(); }
+  [[nodiscard]] simulated duplicate(int k) const {
+    expects(k >= 0 && k < detail::comm::context_count, "simulated: no such context");
+    return {*world_, rank_, k};
+  }
+
+  template <Device D>
+    requires(D::host_memory || std::same_as<D, phantom>)
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream) const {
+    world_->exchange<D>(rank_, context_, out, in);
+  }
+
+  /// This rank's device without memory: the reductions that it counts take time.
+  [[nodiscard]] phantom device() const { return phantom{world_->work_of(rank_)}; }
+  /// This rank's virtual time.
+  [[nodiscard]] double now() const { return record().seconds; }
+  /// A point of this rank's virtual time, and the path to it.
+  using event = critical_path;
+  [[nodiscard]] event record() const {
+    world_->count_work(rank_);
+    return world_->clock();
+  }
+  /// Effects: the caller, a fiber of this rank or another, goes on at that time, unless it is past.
+  void await(const event& e) const { world_->clock() = detail::comm::later(record(), e); }
+  /// Effects: this rank computes for so many seconds.
+  void compute(double seconds) const {
+    expects(seconds >= 0, "simulated: time does not run backwards");
+    world_->clock().seconds += seconds;
+  }
+  /// f() beside g(), as two threads of this rank would run; f first, until it waits. f does not
+  /// throw.
+  template <class F, class G>
+  void concurrently(const F& f, const G& g) const {
+    world_->concurrently(rank_, f, g);
+  }
+
+  /// A fiber of this rank, if it is joinable. join() requires that it is, blocks until the fiber
+  /// has ended, and leaves none to join; as with std::thread no copy could join it again.
+  class task {
+   public:
+    task() = default;
+    task(task&& other) noexcept : world_(std::exchange(other.world_, nullptr)), id_(other.id_) {}
+    task& operator=(task&& other) noexcept {
+      world_ = std::exchange(other.world_, nullptr);
+      id_ = other.id_;
+      return *this;
+    }
+    [[nodiscard]] bool joinable() const { return world_ != nullptr; }
+    void join() {
+      expects(joinable(), "simulated: join() of a task that has been joined or was never started");
+      world_->join(id_);  // if this fiber is unwound from it, a destructor may join again
+      world_ = nullptr;
+    }
+
+   private:
+    friend class simulated;
+    task(detail::comm::simulated_world& world, std::size_t id) : world_(&world), id_(id) {}
+    detail::comm::simulated_world* world_ = nullptr;
+    std::size_t id_ = 0;
+  };
+  /// Effects: f() will run beside the caller, from this time on. What it throws fails the run.
+  template <class F>
+  [[nodiscard]] task start_task(F f) const {
+    return {*world_, world_->start_beside(rank_, std::move(f))};
+  }
+
+  /// Receives from any source: blocks until a message is pending on this context, and returns the
+  /// sender of the one that was sent first. That none of `expected` sends is seen at once.
+  [[nodiscard]] int probe_any(std::span<const int> expected) const {
+    return world_->probe_any(rank_, context_, expected);
+  }
+
+  /// Ends the run: every rank that waits now or later throws this cause.
+  void abort(const char* why) const { world_->fail(rank_, why); }
+
+ private:
+  simulated(detail::comm::simulated_world& world, int rank, int context)
+      : world_(&world), rank_(rank), context_(context) {}
+
+  detail::comm::simulated_world* world_;
+  int rank_, context_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

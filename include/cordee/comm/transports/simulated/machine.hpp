@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Machines for simulations: which links a message between two ranks crosses. A link goes one way.
+//
+//   fat_tree    GPUs below nodes below racks below one core; a message goes up to the lowest part
+//               that both ranks share, and down
+//   torus       one router a rank, with two neighbors in each dimension; dimension by dimension,
+//               the shorter way round; ranks are a multiple of the product of the last two
+//   dragonfly   routers of a group are connected in pairs, and so are groups, by one link each way;
+//               minimal routes: to the group's gateway, across, to the router
+//
+// read_machine() reads a file of names and numbers, one name a line:
+//
+//   fat_tree                    # or torus, or dragonfly
+//   gpu 1e-6 450e9              # latency in seconds, bytes a second
+//   node 2e-6 50e9
+//   rack 1e-6 800e9
+//   gpus_per_node 8
+//   nodes_per_rack 16
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <istream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <cordee/comm/transports/simulated/critical_path.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/decimal.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct fat_tree {
+  link_parameters gpu{}, node{}, rack{};  // each one's way up, and its way down
+  int gpus_per_node = 8, nodes_per_rack = 16;
+
+  [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
+    all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_node)), node);
+    all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_rack())), rack);
+    return all;
+  }
+  void route(int from, int to, int ranks, std::vector<int>& path) const {
+    const int nodes_at = 2 * ranks, racks_at = nodes_at + 2 * count(ranks, gpus_per_node);
+    const int from_node = from / gpus_per_node, to_node = to / gpus_per_node;
+    const int from_rack = from / gpus_per_rack(), to_rack = to / gpus_per_rack();
+    path.push_back(2 * from);
+    if (from_node != to_node) path.push_back(nodes_at + 2 * from_node);
+    if (from_rack != to_rack) {
+      path.push_back(racks_at + 2 * from_rack);
+      path.push_back(racks_at + 2 * to_rack + 1);
+    }
+    if (from_node != to_node) path.push_back(nodes_at + 2 * to_node + 1);
+    path.push_back(2 * to + 1);
+  }
+
+ private:
+  [[nodiscard]] int gpus_per_rack() const { return gpus_per_node * nodes_per_rack; }
+  static int count(int ranks, int size) { return (ranks + size - 1) / size; }
+};
+
+struct torus {
+  link_parameters link{};
+  std::array<int, 3> dimensions{1, 1, 1};  // of ranks, row-major; the first one is unbounded
+
+  [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    return std::vector<link_parameters>(
+        2 * dimensions.size() * static_cast<std::size_t>(routers(ranks)), link);
+  }
+  void route(int from, int to, int ranks, std::vector<int>& path) const {
+    constexpr int count = 3;
+    int at = from, stride = 1;
+    for (int d = count - 1; d >= 0; --d) {
+      const int size = d == 0 ? routers(ranks) / stride : dimensions[static_cast<std::size_t>(d)];
+      const int ahead = ((to / stride - from / stride) % size + size) % size;
+      const bool up = 2 * ahead <= size;
+      for (int hops = up ? ahead : size - ahead; hops > 0; --hops) {
+        path.push_back(2 * (at * count + d) + (up ? 0 : 1));
+        const int here = at / stride % size, next = (here + (up ? 1 : size - 1)) % size;
+        at += (next - here) * stride;
+      }
+      stride *= size;
+    }
+  }
+
+ private:
+  // Whole planes, of which the ranks are the first routers.
+  [[nodiscard]] int routers(int ranks) const {
+    const int plane = dimensions[1] * dimensions[2];
+    return (ranks + plane - 1) / plane * plane;
+  }
+};
+
+struct dragonfly {
+  link_parameters gpu{}, local{}, global{};
+  int gpus_per_router = 4, routers_per_group = 8;
+
+  [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    const auto g = static_cast<std::size_t>(groups(ranks));
+    const auto r = static_cast<std::size_t>(routers_per_group);
+    std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
+    all.insert(all.end(), g * r * r, local);
+    all.insert(all.end(), g * g, global);
+    return all;
+  }
+  void route(int from, int to, int ranks, std::vector<int>& path) const {
+    const int locals_at = 2 * ranks, g = groups(ranks);
+    const int globals_at = locals_at + g * routers_per_group * routers_per_group;
+    const auto hop = [&](int group, int a, int b) {  // between routers of a group
+      if (a != b)
+        path.push_back(locals_at + (group * routers_per_group + a) * routers_per_group + b);
+    };
+    const int a = from / gpus_per_router, b = to / gpus_per_router;
+    const int from_group = a / routers_per_group, to_group = b / routers_per_group;
+    path.push_back(2 * from);
+    if (from_group == to_group) {
+      hop(from_group, a % routers_per_group, b % routers_per_group);
+    } else {
+      hop(from_group, a % routers_per_group, to_group % routers_per_group);
+      path.push_back(globals_at + from_group * g + to_group);
+      hop(to_group, from_group % routers_per_group, b % routers_per_group);
+    }
+    path.push_back(2 * to + 1);
+  }
+
+ private:
+  [[nodiscard]] int groups(int ranks) const {
+    const int size = gpus_per_router * routers_per_group;
+    return (ranks + size - 1) / size;
+  }
+};
+
+using machine = std::variant<fat_tree, torus, dragonfly>;
+
+namespace detail::comm {
+
+/// The entries of a machine's file, each of which must be used.
+class machine_file {
+ public:
+  explicit machine_file(std::istream& in) {
+    for (std::string line; std::getline(in, line);) {
+      std::string_view rest(line);
+      rest = rest.substr(0, rest.find('#'));
+      const std::string name(next_word(rest));
+      if (name.empty()) continue;
+      if (kind_.empty()) {
+        kind_ = name;
+        continue;
+      }
+      std::vector<double> values;
+      for (std::string_view word; !(word = next_word(rest)).empty();) {
+        const auto value = decimal::parse<double>(word);
+        if (!value)
+          throw error(concat("machine: ", name, " has \"", word, "\", which is not a number"));
+        values.push_back(*value);
+      }
+      if (!entries_.emplace(name, std::move(values)).second)
+        throw error(concat("machine: ", name, " is there twice"));
+    }
+  }
+  [[nodiscard]] const std::string& kind() const { return kind_; }
+
+  link_parameters speed(const char* name) {
+    const std::vector<double> v = take(name);
+    if (v.size() != 2 || !(v[0] >= 0) || !(v[1] > 0))
+      throw error(concat("machine: ", name, " has a latency in seconds and bytes a second"));
+    return {v[0], v[1]};
+  }
+  std::array<int, 3> dimensions(const char* name, std::size_t most = 3) {
+    std::array<int, 3> all{1, 1, 1};
+    const std::vector<double> values = take(name);
+    if (values.size() > most) throw error(concat("machine: ", name, " has too many numbers"));
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (!(values[k] >= 1 && values[k] <= 1e6 && values[k] == static_cast<int>(values[k])))
+        throw error(concat("machine: ", name, " is a positive integer"));
+      all[k] = static_cast<int>(values[k]);
+    }
+    return all;
+  }
+  int count(const char* name) { return dimensions(name, 1)[0]; }
+  void expect_end() const {
+    if (!entries_.empty())
+      throw error(concat("machine: a ", kind_, " has no ", entries_.begin()->first));
+  }
+
+ private:
+  /// Up to white space, cut off `rest`; empty at its end.
+  static std::string_view next_word(std::string_view& rest) {
+    constexpr std::string_view space = " \t\r\v\f";
+    rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(space)));
+    const std::string_view word = rest.substr(0, rest.find_first_of(space));
+    rest.remove_prefix(word.size());
+    return word;
+  }
+  std::vector<double> take(const char* name) {
+    const auto entry = entries_.find(name);
+    if (entry == entries_.end() || entry->second.empty())
+      throw error(concat("machine: a ", kind_, " needs a line that begins with ", name));
+    std::vector<double> values = std::move(entry->second);
+    entries_.erase(entry);
+    return values;
+  }
+
+  std::string kind_;
+  std::map<std::string, std::vector<double>> entries_;
+};
+
+}  // namespace detail::comm
+
+/// The machine that a file describes; throws error for one that is not as above.
+inline machine read_machine(std::istream& in) {
+  detail::comm::machine_file file(in);
+  machine result;
+  if (file.kind() == "fat_tree")
+    result = fat_tree{file.speed("gpu"), file.speed("node"), file.speed("rack"),
+                      file.count("gpus_per_node"), file.count("nodes_per_rack")};
+  else if (file.kind() == "torus")
+    result = torus{file.speed("link"), file.dimensions("dimensions")};
+  else if (file.kind() == "dragonfly")
+    result = dragonfly{file.speed("gpu"), file.speed("local"), file.speed("global"),
+                       file.count("gpus_per_router"), file.count("routers_per_group")};
+  else
+    throw error(concat("machine: \"", file.kind(), "\" is none of fat_tree, torus, dragonfly"));
+  file.expect_end();
+  return result;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as processes, on one machine or on many, over TCP by ZeroMQ, without MPI (component
+// zeromq):
+//
+//   export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
+//   for r in 0 1 2 3; do RANK=$r ./train & done
+//
+// The transport receives from any source, as a parameter server does. Messages travel between host
+// memories; those of a GPU are staged. Every wait has a deadline; a message of another size, a rank
+// that throws, leaves, dies or stalls ends the run with the cause on every rank.
+//
+// Ranks listen at the loopback unless `options` name another address, and accept messages with the
+// run's secret alone; see zeromq/acceptor.hpp. The secret, and all data, travel as they are: over a
+// network that others can read, use a tunnel.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/comm/failure/failure.hpp>
+#include <cordee/comm/transports/bootstrap/rendezvous.hpp>
+#include <cordee/comm/transports/host_staging.hpp>
+#include <cordee/comm/transports/transport.hpp>
+#include <cordee/comm/transports/zeromq/world.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/local_rank.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::comm {
+struct zeromq_options {
+  /// A rank that waits longer for another one ends the run with an error that names it. All ranks
+  /// then have the same time to end, at most ten seconds; those that do not are the launcher's.
+  std::chrono::milliseconds deadline{120'000};
+  /// Where ranks receive: an address of this host (IPv4's or IPv6's), an interface's name ("eth0"),
+  /// or "*" for all.
+  std::string listen = "127.0.0.1";
+  /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
+  bool share_gpus = false;
+};
+}  // namespace detail::comm
+
+/// The communicator of one rank of `zeromq::launch`.
+class zeromq {
+ public:
+  static constexpr bool blocks_host = true;
+  static constexpr std::string_view name = "zeromq";
+
+  using options = detail::comm::zeromq_options;
+
+  /// Runs f(comm) in this process, whose rank the environment gives (RANK and WORLD_SIZE, or
+  /// another launcher's), with its share of the node's cores as workers, and returns when all ranks
+  /// have ended. A GPU made by this thread without an ordinal is the one of the rank's number on
+  /// its node. If one throws or dies, the others stop at their next exchange, and the first failure
+  /// is thrown: as error by the lowest rank that ends, "rank 2: ...", and as aborted by the others,
+  /// whose programs need not print it. While rank 0's process is stopped, no rank learns which
+  /// others end, and each throws error.
+  template <class F>
+  static void launch(const F& f, const options& o = {}) {
+    launch(f, rendezvous_tcp{}, o);
+  }
+  /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}.
+  template <class F, detail::comm::Rendezvous R>
+  static void launch(const F& f, const R& rendezvous, const options& o = {}) {
+    const auto world =
+        std::make_shared<detail::comm::zeromq_world>(rendezvous, o.deadline, o.listen);
+    const cpu::worker_limit cores(world->node.cores_per_rank());
+    const detail::device::local_rank_scope gpu({.rank = world->node.gpu_rank,
+                                                .size = world->node.gpu_size,
+                                                .share_gpus = o.share_gpus,
+                                                .options = "zeromq::options"},
+                                               detail::device::local_rank_scope::thread);
+    detail::comm::run_rank(*world, [&] { f(zeromq{world, detail::comm::reducer_context}); });
+  }
+
+  [[nodiscard]] int rank() const { return world_->rank(); }
+  [[nodiscard]] int size() const { return world_->size(); }
+  [[nodiscard]] zeromq duplicate(int k) const {
+    expects(k >= 0 && k < detail::comm::context_count, "zeromq: no such context");
+    return zeromq{world_, k};
+  }
+
+  template <Device D>
+    requires(D::host_memory)
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream) const {
+    thread_local std::vector<send_op<cpu>> host_out;  // allocate in a thread's first calls only
+    thread_local std::vector<recv_op<cpu>> host_in;
+    host_out.clear();
+    host_in.clear();
+    for (const auto& m : out) host_out.push_back({checked(m.peer), {m.bytes.data, m.bytes.size}});
+    for (const auto& m : in) host_in.push_back({checked(m.peer), {m.bytes.data, m.bytes.size}});
+    world_->exchange(context_, host_in, host_out);
+  }
+
+  /// GPU memory, staged through the host's.
+  template <Device D>
+    requires GpuStream<typename D::stream>
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream s) const {
+    detail::comm::exchange_staged<D>(out, in, s, [this](const auto& host_out, const auto& host_in) {
+      this->exchange(host_out, host_in, cpu::stream{});
+    });
+  }
+
+  /// See AnySource. Requires the request context.
+  [[nodiscard]] int probe_any(std::span<const int> expected) const {
+    expects(context_ == detail::comm::request_context,
+            "zeromq: probe_any requires the request context");
+    for (const int peer : expected) checked(peer);
+    return world_->probe_any(context_, expected);
+  }
+
+  /// Ends the run: every rank that waits now or later throws this cause.
+  void abort(const char* why) const { world_->fail(why); }
+
+ private:
+  zeromq(std::shared_ptr<detail::comm::zeromq_world> world, int context)
+      : world_(std::move(world)), context_(context) {}
+
+  int checked(int peer) const {
+    detail::comm::expects_peer("zeromq", peer, size());
+    return peer;
+  }
+
+  std::shared_ptr<detail::comm::zeromq_world> world_;
+  int context_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI
