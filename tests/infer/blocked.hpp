@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <cordee/core/random.hpp>
-#include <cordee/infer/direct_layers.hpp>
+#include <cordee/infer/cpu/direct_layers.hpp>
 
 namespace support {
 

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/infer/program_builder.hpp>
+#include <cordee/infer/quantize/program_builder.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/precision/int8.hpp>
 

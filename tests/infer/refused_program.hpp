@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/infer/program_reader.hpp>
+#include <cordee/infer/file/program_reader.hpp>
 
 #include "tests/infer/saved_network.hpp"
 #include "tests/support/folder.hpp"

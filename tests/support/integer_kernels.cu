@@ -5,8 +5,8 @@
 // tests/infer/integer_network_on.cpp includes this list, to compare.
 // Covers: include/cordee/infer
 // Integers only
-#include <cordee/infer/gpu_layers.hpp>
-#include <cordee/infer/requantize_epilogue.hpp>
+#include <cordee/infer/gpu/layers.hpp>
+#include <cordee/infer/gpu/requantize_epilogue.hpp>
 #include <cordee/ops/engines/tensor_core/bytes.hpp>
 #include <cordee/ops/engines/tensor_core/correlation.hpp>
 

@@ -12,7 +12,7 @@
 //
 // The weights are those of a network in int8: trained in int8, or in FP32 and calibrated
 // (train/int8/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every
-// layer is in infer/integer_layers.hpp.
+// layer is in infer/program/integer_layers.hpp.
 #pragma once
 
 #include <cstddef>
@@ -27,21 +27,22 @@
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/infer/count_images.hpp>
-#include <cordee/infer/direct_program.hpp>
-#include <cordee/infer/expect_layers.hpp>
-#include <cordee/infer/integer_program.hpp>
-#include <cordee/infer/program_builder.hpp>
-#include <cordee/infer/program_file.hpp>
-#include <cordee/infer/program_limits.hpp>
-#include <cordee/infer/program_reader.hpp>
-#include <cordee/infer/stored_parameters.hpp>
+#include <cordee/infer/cpu/direct_program.hpp>
+#include <cordee/infer/file/expect_layers.hpp>
+#include <cordee/infer/file/program_file.hpp>
+#include <cordee/infer/file/program_reader.hpp>
+#include <cordee/infer/file/stored_parameters.hpp>
+#include <cordee/infer/program/integer_program.hpp>
+#include <cordee/infer/program/program_limits.hpp>
+#include <cordee/infer/quantize/program_builder.hpp>
 #include <cordee/precision/int8.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct integer_network_options {
   /// Whether batch norms are part of the convolutions before them, or steps of their own, each
-  /// exact for every number of 18 bits that a convolution gives it (infer/fit_batch_norm.hpp).
+  /// exact for every number of 18 bits that a convolution gives it
+  /// (infer/quantize/fit_batch_norm.hpp).
   bool fold_batch_norm = true;
 };
 
@@ -52,7 +53,7 @@ class integer_network {
 
   /// Of network type N. `plane` holds weights, running statistics and ranges, by N's table. Throws
   /// error that names the layer if a layer has no range, or numbers that are not finite or that
-  /// integers cannot hold, and if `load` would refuse the file (infer/program_limits.hpp);
+  /// integers cannot hold, and if `load` would refuse the file (infer/program/program_limits.hpp);
   /// usage_error if the normalization is not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
@@ -119,7 +120,7 @@ class integer_network {
            std::span<std::int32_t> logits) {      // (samples, classes)
     direct_.run(samples_of(images, logits), images.data(), logits.data());
   }
-  /// The same by the definitions in infer/integer_layers.hpp, in integers of type Int.
+  /// The same by the definitions in infer/program/integer_layers.hpp, in integers of type Int.
   template <class Int = std::int64_t>
   void run_reference(std::span<const std::uint8_t> images, std::span<std::int32_t> logits) const {
     const detail::infer::memory_plan plan(program_, detail::infer::plain_sizes(program_));

@@ -17,7 +17,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/infer/count_images.hpp>
-#include <cordee/infer/gpu_program.hpp>
+#include <cordee/infer/gpu/program.hpp>
 #include <cordee/infer/integer_network.hpp>
 
 namespace cordee::inline CORDEE_ABI {

@@ -28,8 +28,8 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/device/buffer.hpp>
-#include <cordee/infer/layer_walk.hpp>
-#include <cordee/infer/onnx_graph.hpp>
+#include <cordee/infer/onnx/graph.hpp>
+#include <cordee/infer/program/layer_walk.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/ops/quantize.hpp>
 

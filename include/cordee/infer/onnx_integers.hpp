@@ -9,14 +9,14 @@
 //
 // Activations of bytes are uint8, those of 32 bits int32. No number has more than 32 bits: OpenVINO
 // computes those of int64 and uint64 in 32 bits without a word, and shifts, quotients and sums in
-// floats, so that longer numbers are digits (infer/onnx_digits.hpp). The logits were equal in
+// floats, so that longer numbers are digits (infer/onnx/digits.hpp). The logits were equal in
 // onnxruntime 1.32.0 and OpenVINO 2026.4.1 on a CPU; an OpenVINO that computes in bf16 (on AMX, by
-// default) needs INFERENCE_PRECISION_HINT f32. Each definition of infer/integer_layers.hpp is some
-// nodes:
+// default) needs INFERENCE_PRECISION_HINT f32. Each definition of infer/program/integer_layers.hpp
+// is some nodes:
 //
 //   table                 Gather at byte + 256 channel
-//   sums of products      ConvInteger (infer/onnx_sums.hpp)
-//   R(x, f), batch norm   products of digits, their carries (infer/onnx_rescaling.hpp)
+//   sums of products      ConvInteger (infer/onnx/sums.hpp)
+//   R(x, f), batch norm   products of digits, their carries (infer/onnx/rescaling.hpp)
 //   max pool              MaxPool of bytes; Max of slices of others, which MaxPool is not for
 //   mean                  ReduceSum and Div of digits, from the highest on
 //   classifier            MatMul of digits
@@ -37,12 +37,12 @@
 #include <vector>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/infer/file/stored_parameters.hpp>
 #include <cordee/infer/integer_network.hpp>
-#include <cordee/infer/integer_program.hpp>
-#include <cordee/infer/onnx_graph.hpp>
-#include <cordee/infer/onnx_rescaling.hpp>
-#include <cordee/infer/onnx_sums.hpp>
-#include <cordee/infer/stored_parameters.hpp>
+#include <cordee/infer/onnx/graph.hpp>
+#include <cordee/infer/onnx/rescaling.hpp>
+#include <cordee/infer/onnx/sums.hpp>
+#include <cordee/infer/program/integer_program.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -9,7 +9,7 @@
 //   auto net = quantize_network(run, feed, 8, {.range = mean_squared_error_range{}});
 //   auto [net, report] = quantize_network(run, feed, 8, {.equalize_layers = true}, images);
 //
-// On a copy in int8: equalize_layers (infer/equalize_layers.hpp), calibrate
+// On a copy in int8: equalize_layers (infer/quantize/equalize_layers.hpp), calibrate
 // (train/int8/calibrate.hpp), quantization_report::from (train/int8/quantization_report.hpp),
 // correct_bias (train/int8/correct_bias.hpp), as far as the options ask for them, then
 // integer_network::from. The trainer's network stays as it is. Trainer and loader are those of
@@ -32,8 +32,8 @@
 #include <cordee/data/dataset.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
-#include <cordee/infer/equalize_layers.hpp>
 #include <cordee/infer/integer_network.hpp>
+#include <cordee/infer/quantize/equalize_layers.hpp>
 #include <cordee/nn/network.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>

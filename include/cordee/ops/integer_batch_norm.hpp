@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Batch norm between two quantised layers in integer arithmetic (after Lin et al., 2020), one
-// channel of infer/fit_batch_norm.hpp's layer.
+// channel of infer/quantize/fit_batch_norm.hpp's layer.
 //
 //   T(x) = floor(k x + b + 1/2) = (K x + B) >> L    for every integer x of a range, exactly
 //

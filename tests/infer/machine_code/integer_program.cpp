@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All code between an image's bytes and the logits, which infer.machine_code searches.
-#include <cordee/infer/direct_program.hpp>
+#include <cordee/infer/cpu/direct_program.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 

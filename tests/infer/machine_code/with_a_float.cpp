@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rescaling by a float, which infer.machine_code must find.
-#include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/program/integer_program.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution of an integer network on SIMD registers, with weights packed once: engine
+// `direct`'s convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 alone products
+// of 16 bits or, where weights are so small that it does not clip, as most of 4 and 2 bits are,
+// vpmaddubsw: ops/engines/direct/bytes.hpp). The zero point's share is the initial value of the
+// sums, which are rescaled while they are in the first-level cache.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <cordee/core/equal_part.hpp>
+#include <cordee/infer/cpu/rescale_lanes.hpp>
+#include <cordee/infer/program/integer_layers.hpp>
+#include <cordee/ops/engines/direct/bytes.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::infer {
+
+/// The bytes that a convolution makes of an input of 32 bits.
+template <int V>
+class stream_bytes {
+ public:
+  stream_bytes(const integer_convolution& layer, bool fits_32_bits)
+      : layer_(&layer),
+        fits_32_bits_(fits_32_bits),
+        rescale_(fits_32_bits ? layer.input_factor : ops::fixed_point{}, layer.zero_point) {}
+
+  [[gnu::always_inline]] void quantize(const std::int32_t* x, std::uint8_t* q) const {
+    if (fits_32_bits_)
+      store_bytes<V>(q, rescale_(ops::load<std::int32_t, V>(x)));
+    else
+      for (int v = 0; v < V; ++v) q[v] = byte_of(x[v]);
+  }
+  [[nodiscard]] std::uint8_t byte_of(std::int32_t x) const {
+    return static_cast<std::uint8_t>(layer_->byte_of<std::int64_t>(x));
+  }
+  [[nodiscard]] bool fits_32_bits() const { return fits_32_bits_; }
+  /// Of the bytes before they are clipped. Requires factors that fit 32 bits.
+  [[nodiscard]] const wide_rescaling<V>& rescale() const { return rescale_; }
+
+ private:
+  const integer_convolution* layer_;
+  bool fits_32_bits_;
+  wide_rescaling<V> rescale_;
+};
+
+template <int V>
+class packed_convolution {
+  using correlation = ops::byte_correlation<V, ops::byte_dots>;
+
+ public:
+  /// Keeps a reference to the layer. `largest_residual`: of the magnitudes of what is added; 0:
+  /// nothing is.
+  packed_convolution(const integer_convolution& c, std::int64_t largest_residual)
+      : layer_(&c),
+        kernel_(c.problem),
+        weights_(kernel_.packed_size()),
+        rescale_residual_(c.residual_factor.shift < 31 ? c.residual_factor : ops::fixed_point{}) {
+    kernel_.pack(c.weights.data(), weights_.data());
+    const std::size_t filters = c.bias.size(), filter_size = c.weights.size() / filters;
+    initial_.resize((filters + V - 1) / V * V);
+    const auto check = [&](std::int64_t bound, ops::fixed_point f, std::int64_t addend = 0) {
+      // A factor of 2^30 is not rescaled here; others shift by at least one.
+      if (f.shift >= 31 ||
+          ops::rescaled(std::min(bound, std::int64_t{1} << 31), f, addend) >= 1 << 29)
+        fits_32_bits_ = false;
+    };
+    std::vector<std::int64_t> addends;
+    for (std::size_t k = 0; k < filters; ++k) {
+      std::int64_t sum = 0, bound = 0;
+      for (std::size_t i = 0; i < filter_size; ++i) {
+        sum += c.weights[k * filter_size + i];
+        bound += 255 * std::abs(c.weights[k * filter_size + i]);
+      }
+      addends.push_back(c.addend<std::int64_t>(k));
+      check(bound, c.factors[k], std::abs(addends.back()));
+      // No partial sum leaves 32 bits: see most_terms.
+      initial_[k] = static_cast<std::int32_t>(-c.zero_point * sum);
+    }
+    check(largest_residual, c.residual_factor);
+    check(wide_limit, c.input_factor);
+    to_bytes_.emplace(c, fits_32_bits_);
+    if (!fits_32_bits_) return;
+    for (std::size_t k = 0; k < filters; k += V) {
+      const std::size_t count = std::min<std::size_t>(V, filters - k);
+      factors_.emplace_back(std::span(c.factors).subspan(k, count),
+                            std::span(addends).subspan(k, count));
+    }
+  }
+
+  [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
+
+  /// So that `run` of up to so many samples allocates nothing.
+  void reserve(ops::byte_scratch& memory, std::size_t samples) const {
+    kernel_.reserve(memory, samples);
+  }
+
+  /// What makes bytes of an input of 32 bits.
+  [[nodiscard]] const stream_bytes<V>& to_bytes() const { return *to_bytes_; }
+
+  /// `samples` samples in blocks of channels, each `pitch` bytes behind
+  /// the one before; `residual` may be null. With `copy` the bytes that
+  /// it makes of an output of 32 bits are written behind it.
+  template <Activation In, Activation Out>
+  void run(ops::byte_scratch& memory, const In* x, const std::int32_t* residual, Out* y,
+           std::size_t samples = 1, std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr,
+           core::equal_part part = {}) const {
+    const auto sample = [pitch]<class T>(T* first, std::size_t n) {
+      return first == nullptr ? first : first + n * (pitch / sizeof(T));
+    };
+    kernel_.run_samples(
+        memory, samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_,
+        layer_->zero_point, weights_.data(), initial_.data(),
+        [&](std::size_t n, const typename correlation::chunk& sums) {
+          if (!fits_32_bits_ || layer_->problem.filters <= 4 ||
+              (copy != nullptr && !copy->fits_32_bits()))
+            finish_each(sums, sample(residual, n), sample(y, n), copy);
+          else
+            finish(sums, sample(residual, n), sample(y, n), copy);
+        },
+        part);
+  }
+
+ private:
+  using chunk = typename correlation::chunk;
+
+  /// By the definition, of filters that do not fill a block or sums that do not fit 32 bits.
+  template <Activation Out>
+  void finish_each(const chunk& sums, const std::int32_t* residual, Out* y,
+                   const stream_bytes<V>* copy) const {
+    const extent out = layer_->problem.out();
+    const auto block = static_cast<std::size_t>(ops::channel_block_size<V>(out.channels));
+    std::uint8_t* const q = copy == nullptr ? nullptr : copy_behind(y);
+    for (int b = 0; b < sums.blocks; ++b)
+      for (std::size_t v = 0; v < V; ++v) {
+        const std::size_t k = static_cast<std::size_t>(sums.filter_block + b) * V + v;
+        if (k >= layer_->bias.size()) return;
+        for (std::size_t p = 0; p < sums.pixels; ++p) {
+          const std::size_t at = (k / block * out.pixels() + sums.first + p) * block + k % block;
+          const std::int64_t added = residual == nullptr ? 0
+                                                         : ops::rescaled(std::int64_t{residual[at]},
+                                                                         layer_->residual_factor);
+          const std::int32_t sum =
+              sums.sums[(static_cast<std::size_t>(b) * sums.pixels + p) * V + v];
+          y[at] = static_cast<Out>(layer_->output(k, std::int64_t{sum}, added));
+          if constexpr (sizeof(Out) > 1)
+            if (q != nullptr) q[at] = copy->byte_of(y[at]);
+        }
+      }
+  }
+  template <Activation Out>
+  void finish(const chunk& sums, const std::int32_t* residual, Out* y,
+              const stream_bytes<V>* copy) const {
+    const wide_rescaling<V> rescale_residual = rescale_residual_;
+    const wide_rescaling<V> to_copy = (copy == nullptr ? *to_bytes_ : *copy).rescale();
+    const std::size_t pixels = layer_->problem.out().pixels();
+    const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
+                     high = lanes32<V>{} + layer_->high;
+    std::uint8_t* const q = copy == nullptr ? nullptr : copy_behind(y);
+    const std::int32_t* sum = sums.sums;
+    for (int b = 0; b < sums.blocks; ++b) {
+      const auto f = static_cast<std::size_t>(sums.filter_block + b);
+      const rescaling<V> rescale = factors_[f];
+      std::size_t at = (f * pixels + sums.first) * V;
+      const std::size_t next = sums.next * V;  // the next chunk's outputs
+      for (std::size_t p = 0; p < sums.pixels; ++p, at += V, sum += V) {
+        __builtin_prefetch(y + at + next, 1);
+        lanes32<V> v = rescale(ops::load<std::int32_t, V>(sum)) + offset;
+        if (residual != nullptr) {
+          __builtin_prefetch(residual + at + next);
+          v += rescale_residual(ops::load<std::int32_t, V>(residual + at));
+        }
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        ops::store<Out, V>(y + at, __builtin_convertvector(v, ops::vec<Out, V>));
+        if constexpr (sizeof(Out) > 1)
+          if (q != nullptr) store_bytes<V>(q + at, to_copy(v));
+      }
+    }
+  }
+  [[nodiscard]] std::uint8_t* copy_behind(Activation auto* y) const {
+    const extent out = layer_->problem.out();
+    return reinterpret_cast<std::uint8_t*>(
+        y + ops::sample_size(out, ops::channel_block_size<V>(out.channels)));
+  }
+
+  const integer_convolution* layer_;
+  correlation kernel_;
+  std::vector<std::int8_t> weights_;
+  std::vector<std::int32_t> initial_;  // (K), the zero point's, padded with zeros to blocks
+  std::vector<rescaling<V>> factors_;  // (K / V)
+  bool fits_32_bits_ = true;           // every rescaled sum and residual
+  wide_rescaling<V> rescale_residual_;
+  std::optional<stream_bytes<V>> to_bytes_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::infer
