@@ -10,7 +10,7 @@
 
 #include <cordee/infer/program/program_limits.hpp>
 #include <cordee/nn/resnet.hpp>
-#include <cordee/ops/engines/direct/byte_sample.hpp>
+#include <cordee/ops/engines/direct/int8/byte_sample.hpp>
 
 #include "tests/infer/refused_program.hpp"
 

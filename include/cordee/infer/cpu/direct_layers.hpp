@@ -19,7 +19,7 @@
 #include <cordee/infer/cpu/rescale_lanes.hpp>
 #include <cordee/infer/program/integer_layers.hpp>
 #include <cordee/ops/cpu/pooling.hpp>
-#include <cordee/ops/engines/direct/bytes.hpp>
+#include <cordee/ops/engines/direct/int8/bytes.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {

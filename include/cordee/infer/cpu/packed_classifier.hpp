@@ -16,8 +16,8 @@
 
 #include <cordee/core/equal_part.hpp>
 #include <cordee/infer/program/integer_layers.hpp>
-#include <cordee/ops/engines/direct/bytes.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/int8/bytes.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {

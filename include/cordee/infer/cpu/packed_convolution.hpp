@@ -4,8 +4,8 @@
 // A convolution of an integer network on SIMD registers, with weights packed once: engine
 // `direct`'s convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 alone products
 // of 16 bits or, where weights are so small that it does not clip, as most of 4 and 2 bits are,
-// vpmaddubsw: ops/engines/direct/bytes.hpp). The zero point's share is the initial value of the
-// sums, which are rescaled while they are in the first-level cache.
+// vpmaddubsw: ops/engines/direct/int8/bytes.hpp). The zero point's share is the initial value of
+// the sums, which are rescaled while they are in the first-level cache.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 #include <cordee/core/equal_part.hpp>
 #include <cordee/infer/cpu/rescale_lanes.hpp>
 #include <cordee/infer/program/integer_layers.hpp>
-#include <cordee/ops/engines/direct/bytes.hpp>
+#include <cordee/ops/engines/direct/int8/bytes.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {

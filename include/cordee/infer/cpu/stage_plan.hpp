@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <cordee/infer/program/integer_program.hpp>
-#include <cordee/ops/engines/direct/byte_tile.hpp>
+#include <cordee/ops/engines/direct/int8/byte_tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 

@@ -6,8 +6,8 @@
 //   y[k, i, j] = sum over input channels c and taps (r, s) of  w[k, c, r, s] x[c, row, column]
 //
 // with row and column as in ops/convolution.hpp, forwards or backward. The 3x3 window of padding 1
-// reads its input in place (rows3x3.hpp); where another window reaches beyond the image, bands of
-// rows are copied with zero columns around them, so that no tile handles edges. Taps
+// reads its input in place (tiles/rows3x3.hpp); where another window reaches beyond the image,
+// bands of rows are copied with zero columns around them, so that no tile handles edges. Taps
 // whose row lies outside the image are left out. The pixels that a 1x1 window reads behind a stride
 // are copied together, and the layer runs without its stride.
 //
@@ -22,11 +22,11 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/correlation_plan.hpp>
-#include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/rows3x3.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/correlation_plan.hpp>
+#include <cordee/ops/engines/direct/tiles/packed_form.hpp>
+#include <cordee/ops/engines/direct/tiles/rows3x3.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -5,21 +5,21 @@
 // activations (N, C/V, H, W, V), by the compiler's vector types. V floats or doubles fill one
 // register; of at most four channels V = C.
 //
-// It adds to engine `blocked`: tiles of many pixels x filter blocks in registers (tile.hpp,
-// rows3x3.hpp, wgrad_tile.hpp), bands of rows and parts of channels that stay in a cache
-// (correlation_plan.hpp, weight_gradient_plan.hpp), and prefetches.
+// It adds to engine `blocked`: tiles of many pixels x filter blocks in registers (tiles/tile.hpp,
+// tiles/rows3x3.hpp, tiles/wgrad_tile.hpp), bands of rows and parts of channels that stay in a
+// cache (tiles/correlation_plan.hpp, tiles/weight_gradient_plan.hpp), and prefetches.
 //
 // The packed weights hold every weight twice: (K/V, C/B, R, S, B of C, V of K) for fprop, with
 // B = V or, of few channels, C; and with K and C exchanged for dgrad. Where bf16 is multiplied in
-// pairs their form is that of bfloat.hpp.
+// pairs their form is that of bf16/bfloat.hpp.
 #pragma once
 
 #include <algorithm>
 
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/bfloat.hpp>
-#include <cordee/ops/engines/direct/bytes.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat.hpp>
 #include <cordee/ops/engines/direct/correlation.hpp>
+#include <cordee/ops/engines/direct/int8/bytes.hpp>
 #include <cordee/ops/engines/direct/weight_gradient.hpp>
 #include <cordee/ops/layout.hpp>
 
@@ -123,7 +123,7 @@ struct direct_with {
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
   static void pack_bytes(const convolution_problem& p,
                          const std::int8_t* weights,  // (K, C, R, S)
-                         std::int8_t* packed,         // packed_bytes(p), as in bytes.hpp
+                         std::int8_t* packed,         // packed_bytes(p), as in int8/bytes.hpp
                          cpu::stream) {
     bytes(p).pack(weights, packed);
   }
@@ -131,7 +131,7 @@ struct direct_with {
   static void fprop_bytes(const convolution_problem& p, int samples,
                           const In* x,  // (N, C/V, H, W, V)
                           const affine_quantizer<float>& k,
-                          const std::int8_t* packed,  // packed_bytes(p), as in bytes.hpp
+                          const std::int8_t* packed,  // packed_bytes(p), as in int8/bytes.hpp
                           const float* scales,        // (K)
                           Out* y,                     // (N, K/V, H', W', V)
                           cpu::stream s) {

@@ -20,12 +20,12 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/bfloat_dot.hpp>
-#include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/rows3x3.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
-#include <cordee/ops/engines/direct/weight_gradient_plan.hpp>
-#include <cordee/ops/engines/direct/wgrad_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
+#include <cordee/ops/engines/direct/tiles/packed_form.hpp>
+#include <cordee/ops/engines/direct/tiles/rows3x3.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/weight_gradient_plan.hpp>
+#include <cordee/ops/engines/direct/tiles/wgrad_tile.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -18,7 +18,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/engines/onednn/pass.hpp>
 #include <cordee/ops/layout.hpp>
 

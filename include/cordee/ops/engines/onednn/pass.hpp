@@ -12,7 +12,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 
 #if DNNL_VERSION_MAJOR != 2 || DNNL_CPU_THREADING_RUNTIME != DNNL_RUNTIME_OMP
 #error "engine onednn needs oneDNN 2 built with OpenMP, such as Debian 12's libdnnl-dev"

@@ -17,8 +17,8 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 #include <cordee/ops/engines/winograd/packed_weights.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>
 

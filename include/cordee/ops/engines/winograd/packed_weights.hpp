@@ -9,8 +9,8 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/packed_form.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -15,8 +15,8 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/wgrad_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/packed_form.hpp>
+#include <cordee/ops/engines/direct/tiles/wgrad_tile.hpp>
 #include <cordee/ops/engines/winograd/correlation.hpp>
 #include <cordee/ops/engines/winograd/packed_weights.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>

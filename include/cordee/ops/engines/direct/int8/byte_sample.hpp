@@ -13,7 +13,7 @@
 
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What wgrad of engine `direct` decides about a layer before it runs: which tile, how samples and
-// filters are shared out, and its workspace. weight_gradient.hpp runs it.
+// filters are shared out, and its workspace. ops/engines/direct/weight_gradient.hpp runs it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
-#include <cordee/ops/engines/direct/wgrad_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/packed_form.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/wgrad_tile.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// rows3x3.hpp by products of pairs of channels of bf16: the three taps of a window row of the 3x3
-// window of padding 1 at once, on the input in place.
+// ops/engines/direct/tiles/rows3x3.hpp by products of pairs of channels of bf16: the three taps of
+// a window row of the 3x3 window of padding 1 at once, on the input in place.
 //
 //   y[v] += sum over s of  x[t] w[s]   for   v In + s = t Out + Out - 1
 //
@@ -14,9 +14,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include <cordee/ops/engines/direct/bfloat_tile.hpp>
-#include <cordee/ops/engines/direct/rows3x3.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/rows3x3.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

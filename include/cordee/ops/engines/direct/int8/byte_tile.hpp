@@ -15,7 +15,7 @@
 
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/cpu/quantize.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

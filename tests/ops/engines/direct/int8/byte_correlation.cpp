@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/byte_correlation.hpp>
+#include <cordee/ops/engines/direct/int8/byte_correlation.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;

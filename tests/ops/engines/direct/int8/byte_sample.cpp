@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/byte_sample.hpp>
+#include <cordee/ops/engines/direct/int8/byte_sample.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/byte_region.hpp>
+#include <cordee/ops/engines/direct/int8/byte_region.hpp>
 
 using namespace cordee::detail;
 using ops::byte_region;

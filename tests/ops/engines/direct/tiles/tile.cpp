@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 #include "tests/support/engines.hpp"
 

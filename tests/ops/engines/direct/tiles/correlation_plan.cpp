@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/correlation_plan.hpp>
+#include <cordee/ops/engines/direct/tiles/correlation_plan.hpp>
 
 #include "tests/support/engines.hpp"
 

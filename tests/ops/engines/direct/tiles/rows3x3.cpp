@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/rows3x3.hpp>
+#include <cordee/ops/engines/direct/tiles/rows3x3.hpp>
 
 #include "tests/support/engines.hpp"
 

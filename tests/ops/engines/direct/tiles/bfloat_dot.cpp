@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/core/random.hpp>
-#include <cordee/ops/engines/direct/bfloat_dot.hpp>
+#include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;

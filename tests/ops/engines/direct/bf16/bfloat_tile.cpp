@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/bfloat_tile.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_tile.hpp>
 
 #include "tests/support/small_bfloats.hpp"
 

@@ -20,11 +20,11 @@
 #include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
-#include <cordee/ops/engines/direct/byte_pair_tile.hpp>
-#include <cordee/ops/engines/direct/byte_region.hpp>
-#include <cordee/ops/engines/direct/byte_sample.hpp>
-#include <cordee/ops/engines/direct/byte_tile.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/int8/byte_pair_tile.hpp>
+#include <cordee/ops/engines/direct/int8/byte_region.hpp>
+#include <cordee/ops/engines/direct/int8/byte_sample.hpp>
+#include <cordee/ops/engines/direct/int8/byte_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

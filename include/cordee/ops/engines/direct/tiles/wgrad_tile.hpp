@@ -16,8 +16,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <cordee/ops/engines/direct/bfloat_dot.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

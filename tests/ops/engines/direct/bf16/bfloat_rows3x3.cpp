@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/bfloat_rows3x3.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_rows3x3.hpp>
 
 #include "tests/support/small_bfloats.hpp"
 

@@ -8,7 +8,7 @@
 // input in place, forward and backward, at strides 1 and 2 (bfloat_rows3x3.hpp). For other layers a
 // sample is copied with its padding into a scratch of bf16, so that each is one loop over window
 // rows of S B adjacent numbers; an input gradient of stride 1 is the correlation of dy, padded by
-// R - 1 - p. What pairs do not compute runs in fp32 (correlation.hpp).
+// R - 1 - p. What pairs do not compute runs in fp32 (ops/engines/direct/correlation.hpp).
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/bfloat_rows3x3.hpp>
-#include <cordee/ops/engines/direct/bfloat_tile.hpp>
-#include <cordee/ops/engines/direct/correlation_plan.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_rows3x3.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/correlation_plan.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

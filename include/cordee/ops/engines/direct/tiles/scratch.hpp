@@ -15,7 +15,7 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
-#include <cordee/ops/engines/direct/bfloat_dot.hpp>
+#include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/precision/number.hpp>
 

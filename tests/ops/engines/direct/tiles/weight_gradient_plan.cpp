@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/weight_gradient_plan.hpp>
+#include <cordee/ops/engines/direct/tiles/weight_gradient_plan.hpp>
 
 #include "tests/support/engines.hpp"
 

@@ -15,7 +15,7 @@
 // of few channels have so few products that they are prefetched from further ahead.
 #pragma once
 
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

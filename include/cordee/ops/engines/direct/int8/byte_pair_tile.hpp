@@ -20,8 +20,8 @@
 #include <cstdint>
 
 #include <cordee/ops/convolution_bytes.hpp>
-#include <cordee/ops/engines/direct/byte_tile.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/int8/byte_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/rows3x3.hpp>
-#include <cordee/ops/engines/direct/wgrad_tile.hpp>
+#include <cordee/ops/engines/direct/tiles/rows3x3.hpp>
+#include <cordee/ops/engines/direct/tiles/wgrad_tile.hpp>
 
 #include "tests/support/engines.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;

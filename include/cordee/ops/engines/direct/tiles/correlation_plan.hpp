@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What fprop and dgrad of engine `direct` decide about a layer before they run: which kernel, what
-// is copied, how rows, channels, samples and filters are cut. correlation.hpp runs it.
+// is copied, how rows, channels, samples and filters are cut. ops/engines/direct/correlation.hpp
+// runs it.
 //
 // The input gradient of a layer of stride t is t x t correlations of stride 1, one for each
 // remainder of an output row's and column's index modulo t, each with the taps that reach it.
@@ -12,8 +13,8 @@
 #include <cstddef>
 
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/scratch.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -4,16 +4,16 @@
 // The tile of engine `direct` for bf16: pixels of an output row x blocks of V filters.
 //
 // A register holds the sums of V filters at one pixel; one instruction adds two channels to each
-// (bfloat_dot.hpp), and each sum is rounded to bf16 once, when it is stored. The last two numbers
-// of a window row are a pair also if the row is odd: the first of them was in the pair before, too,
-// and has a zero weight here.
+// (ops/engines/direct/tiles/bfloat_dot.hpp), and each sum is rounded to bf16 once, when it is
+// stored. The last two numbers of a window row are a pair also if the row is odd: the first of them
+// was in the pair before, too, and has a zero weight here.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
-#include <cordee/ops/engines/direct/bfloat_dot.hpp>
-#include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
+#include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

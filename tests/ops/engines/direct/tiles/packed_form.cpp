@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/packed_form.hpp>
+#include <cordee/ops/engines/direct/tiles/packed_form.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;

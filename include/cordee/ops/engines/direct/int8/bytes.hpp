@@ -30,8 +30,8 @@
 #include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
-#include <cordee/ops/engines/direct/byte_correlation.hpp>
-#include <cordee/ops/engines/direct/byte_pair_tile.hpp>
+#include <cordee/ops/engines/direct/int8/byte_correlation.hpp>
+#include <cordee/ops/engines/direct/int8/byte_pair_tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
