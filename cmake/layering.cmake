@@ -4,7 +4,8 @@
 # Checks the includes between folders. Usage: cmake -D ROOT=<folder that contains cordee/> -P layering.cmake
 #
 # A folder includes only the folders of its list below; comm, optim, nn and data never include one another; a .hpp
-# other than the umbrella includes no .cuh. Every violation is reported with file and line.
+# other than the umbrella includes no .cuh. Within a folder that is divided, each part includes itself and the parts of
+# its list alone; the folder's own headers may include all of its parts. Every violation is reported with file and line.
 cmake_minimum_required(VERSION 3.25)
 set(needs_core core)
 set(needs_precision core precision)
@@ -23,6 +24,38 @@ set(needs_images core device io data images)
 set(needs_infer core precision device ops io nn infer data/dataset.hpp
   train/int8/calibrate.hpp train/int8/correct_bias.hpp train/measure/evaluate.hpp train/int8/quantization_report.hpp)
 set(needs_testing ${needs_train} images/encoded_dataset.hpp testing)
+
+set(parts_comm failure transports topologies reducers)
+set(needs_comm_failure)
+set(needs_comm_transports failure)
+set(needs_comm_topologies)
+set(needs_comm_reducers failure transports topologies)
+set(parts_train input step kfac measure checks callbacks int8)
+set(needs_train_input)
+set(needs_train_step input)
+set(needs_train_kfac step)
+set(needs_train_measure input step)
+set(needs_train_checks input step)
+set(needs_train_callbacks input step measure)
+set(needs_train_int8 input step measure)
+set(parts_infer program quantize file cpu gpu onnx)
+set(needs_infer_program)
+set(needs_infer_quantize program)
+set(needs_infer_file program)
+set(needs_infer_cpu program)
+set(needs_infer_gpu program)
+set(needs_infer_onnx program)
+
+# part_of(PATH RESULT): the part of its folder that a header lies in; empty for the folder's own.
+function(part_of path result)
+  set(${result} "" PARENT_SCOPE)
+  if(path MATCHES "^([^/]+)/([^/]+)/")
+    set(part ${CMAKE_MATCH_2})
+    if(part IN_LIST parts_${CMAKE_MATCH_1})
+      set(${result} ${part} PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
 
 file(GLOB_RECURSE headers RELATIVE ${ROOT}/cordee ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
 if(NOT headers)
@@ -54,6 +87,12 @@ foreach(header IN LISTS headers)
     string(REGEX MATCH "^[^/]+" included_folder ${included})
     if(NOT included_folder IN_LIST needs_${folder} AND NOT included IN_LIST needs_${folder})
       message(SEND_ERROR "${header}:${number}: ${folder} may not include ${included}")
+    endif()
+    part_of(${header} part)
+    part_of(${included} included_part)
+    if(part AND folder STREQUAL included_folder AND NOT included_part STREQUAL part
+        AND NOT included_part IN_LIST needs_${folder}_${part})
+      message(SEND_ERROR "${header}:${number}: ${folder}/${part} may not include ${included}")
     endif()
     if(header MATCHES "\\.hpp$" AND included MATCHES "\\.cuh$")
       message(SEND_ERROR "${header}:${number}: a .hpp compiles without nvcc and may not include ${included}")

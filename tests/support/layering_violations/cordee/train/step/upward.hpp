@@ -1,0 +1,3 @@
+// A part that includes its folder, for the test that must see it.
+
+#include <cordee/train/fit.hpp>
