@@ -45,13 +45,18 @@ add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_
   -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
 add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include -D MOST=227
   -P ${PROJECT_SOURCE_DIR}/cmake/public_names.cmake)
-# Public names without docstring: no more than scripts/reference/undocumented.txt allows.
-if(PYTHON)
-  add_test(NAME source.docstrings COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/scripts/docs --counts)
-  set_tests_properties(source.docstrings PROPERTIES TIMEOUT ${deadline} LABELS source)
-else()
-  cordee_skipped_test(source.docstrings source "no python3: package python3")
-endif()
+# Public names without docstring are no more than scripts/reference/undocumented.txt allows; the tables of options in
+# docs/policies have the types, defaults and docstrings of the headers.
+foreach(test "docstrings --counts" "option_tables --stale")
+  separate_arguments(test)
+  list(POP_FRONT test name)
+  if(PYTHON)
+    add_test(NAME source.${name} COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/scripts/docs ${test})
+    set_tests_properties(source.${name} PROPERTIES TIMEOUT ${deadline} LABELS source)
+  else()
+    cordee_skipped_test(source.${name} source "no python3: package python3")
+  endif()
+endforeach()
 add_test(NAME source.device_code COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
 add_test(NAME source.device_code_detects COMMAND ${CMAKE_COMMAND}
