@@ -97,7 +97,9 @@ template <bool Short>
         : "m"(*reinterpret_cast<const std::uint8_t(*)[4]>(x)), "x"(w0), "x"(w1));
 }
 
-inline constexpr sum_vec<8> one_and_one = sum_vec<8>{} + 0x10001;  // numbers of 16 bits
+/// Ones of 16 bits. An array, since nvcc 13.0 loses the type of sum_vec<8>{} outside of functions.
+alignas(32) inline constexpr std::int32_t one_and_one[8] = {0x10001, 0x10001, 0x10001, 0x10001,
+                                                            0x10001, 0x10001, 0x10001, 0x10001};
 
 /// to <- from + the sums of 16 bits of each lane. Constants stay in memory: a register more, for
 /// a loop's invariant, would move sums there instead.
