@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Makes a test of each ```cpp block of the PAGES: OUTPUT is a C++ file with a test case for each, whose lines are the
-# page's in messages. A page without such a block is an error.
+# page's in messages; a block that begins with #include is a file with its own test cases. A page without a block is an
+# error.
 cmake_minimum_required(VERSION 3.25)
 set(all "#include <array>
 #include <filesystem>
@@ -40,7 +41,11 @@ foreach(page IN LISTS PAGES)
     math(EXPR count "${count} + 1")
     string(FIND "${rest}" "```\n" end)
     string(SUBSTRING "${rest}" 0 ${end} code)
-    string(APPEND all "\nTEST_CASE(\"${name}, example ${count}\") {\n#line ${line} \"${name}\"\n${code}}\n")
+    if(code MATCHES "^#include ")
+      string(APPEND all "\n#line ${line} \"${name}\"\n${code}")
+    else()
+      string(APPEND all "\nTEST_CASE(\"${name}, example ${count}\") {\n#line ${line} \"${name}\"\n${code}}\n")
+    endif()
     string(SUBSTRING "${rest}" ${end} -1 rest)
     string(REGEX REPLACE "[^\n]" "" lines "${code}")
     string(LENGTH "${lines}" lines)
