@@ -26,7 +26,7 @@ function(expand path result)
 endfunction()
 
 file(GLOB pages RELATIVE ${ROOT} ${ROOT}/*.md)
-file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/docs/*.md ${ROOT}/include/*.hpp ${ROOT}/include/*.cuh
+file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/docs/*.md ${ROOT}/examples/*.md ${ROOT}/.github/*.md ${ROOT}/include/*.hpp ${ROOT}/include/*.cuh
   ${ROOT}/examples/*.hpp ${ROOT}/examples/*.cpp ${ROOT}/examples/*.cu ${ROOT}/benchmarks/*.hpp ${ROOT}/benchmarks/*.cpp
   ${ROOT}/benchmarks/*.cu)
 foreach(file IN LISTS pages files)

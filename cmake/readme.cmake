@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails unless the README contains examples/quick_start.cpp verbatim; that file is compiled.
+# Fails unless the README contains examples/quick_start.cpp verbatim; that file is compiled. And unless
+# examples/README.md has a link to each program of examples/.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${ROOT}/README.md readme)
 file(READ ${ROOT}/examples/quick_start.cpp program)
@@ -9,3 +10,13 @@ string(FIND "${readme}" "```cpp\n${program}```" position)
 if(position EQUAL -1)
   message(FATAL_ERROR "the first program of README.md differs from examples/quick_start.cpp")
 endif()
+
+file(READ ${ROOT}/examples/README.md examples)
+file(GLOB programs RELATIVE ${ROOT}/examples ${ROOT}/examples/*.cpp ${ROOT}/examples/*.cu ${ROOT}/examples/*/main.cpp
+  ${ROOT}/examples/plan/measure.cpp ${ROOT}/examples/recipes/*.cpp ${ROOT}/examples/model_parallel/*.cpp)
+foreach(program IN LISTS programs)
+  string(FIND "${examples}" "](${program})" position)
+  if(position EQUAL -1)
+    message(SEND_ERROR "examples/README.md has no link to ${program}")
+  endif()
+endforeach()

@@ -6,7 +6,7 @@
 // are threads of one process, or processes that mpirun or srun starts.
 //
 //   flowers --data photographs --ranks 2
-//   examples/launch/mpirun.sh 2 build/release/examples/flowers --data photographs --processes
+//   examples/launch/mpirun.sh 2 build/demo/examples/flowers --data photographs --processes
 #include <cstdio>
 
 #include <cordee/cordee.hpp>

@@ -4,8 +4,8 @@
 // The network of the demo over processes, on the machines given to mpirun or srun; then the same
 // run as threads of one process, which must end with the same weights.
 //
-//   examples/launch/mpirun.sh 4 build/release/examples/many_machines --epochs 2
-//   sbatch examples/launch/slurm.sbatch build/release/examples/many_machines
+//   examples/launch/mpirun.sh 4 build/demo/examples/many_machines --epochs 2
+//   sbatch examples/launch/slurm.sbatch build/demo/examples/many_machines
 #include <algorithm>
 #include <cstdio>
 #include <vector>
