@@ -39,30 +39,6 @@
 #include <cordee/ops/gpu/strided_lanes.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-/// int8 runs on our tensor-core engine.
-template <Quantized P>
-struct engine_for<cuda, P> {
-  using type = tensor_core;
-};
-#if !defined(CORDEE_HAS_CUDNN)
-/// fp16 and bf16 too where cuDNN is not available.
-template <class P>
-  requires detail::ops::TensorCoreNumber<typename P::storage>
-struct engine_for<cuda, P> {
-  using type = tensor_core;
-};
-#endif
-}  // namespace cordee::inline CORDEE_ABI
-
-// With cuDNN it is the default engine of networks that name none; without it fp32 runs on
-// `reference`.
 #if defined(CORDEE_HAS_CUDNN)
 #include <cordee/ops/engines/cudnn/engine.hpp>
-namespace cordee::inline CORDEE_ABI {
-template <class P>
-struct engine_for<cuda, P> {
-  using type = cudnn;
-};
-}  // namespace cordee::inline CORDEE_ABI
 #endif

@@ -92,6 +92,7 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/engines/blocked/engine.hpp>
+#include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>

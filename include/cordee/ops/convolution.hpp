@@ -89,11 +89,4 @@ concept ConvolutionEngine =
       { e.template wgrad<N>(p, samples, in, in, dw, mode, out, s) } -> std::same_as<void>;
     };
 
-/// The engine on device D in precision P for a network that names none. Engines specialise it.
-struct reference;
-template <class D, class P>
-struct engine_for {
-  using type = reference;
-};
-
 }  // namespace cordee::inline CORDEE_ABI

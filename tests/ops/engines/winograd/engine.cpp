@@ -24,12 +24,6 @@ ENGINE_LAWS(engine_of<winograd, float>, engine_of<winograd, double>,
             engine_of<winograd_with<16>, float>, engine_of<winograd, half>,
             engine_of<winograd, bfloat>);
 
-static_assert(std::is_same_v<engine_for<cpu, fp32>::type, winograd>);
-static_assert(std::is_same_v<engine_for<cpu, bf16>::type,
-                             std::conditional_t<detail::ops::bfloat_dots, direct, winograd>>);
-static_assert(std::is_same_v<engine_for<cpu, fp16>::type, winograd>);
-static_assert(std::is_same_v<engine_for<cpu, fp64>::type, direct>);
-
 namespace {
 
 /// All three directions, from and to NCHW.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cordee/ops/engines/cudnn/plan_cache.hpp>
+#include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 
@@ -110,5 +111,12 @@ struct cudnn_with {
 
 /// With the fastest plan of each layer and pass, as measured on first use.
 using cudnn = cudnn_with<cudnn_settings{}>;
+
+namespace detail::ops {
+template <>
+struct engine_type<engine_name::cudnn> {
+  using type = cudnn;
+};
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat.hpp>
 #include <cordee/ops/engines/direct/correlation.hpp>
 #include <cordee/ops/engines/direct/int8/bytes.hpp>
@@ -205,10 +206,11 @@ static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, doub
               ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               detail::ops::ByteEngine<direct>);
 
-/// Unless another engine's header specialises P further: winograd's does, for most precisions.
-template <class P>
-struct engine_for<cpu, P> {
+namespace detail::ops {
+template <>
+struct engine_type<engine_name::direct> {
   using type = direct;
 };
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

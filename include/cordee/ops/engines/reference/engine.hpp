@@ -14,6 +14,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/default.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -296,5 +297,12 @@ struct reference {
 };
 static_assert(ConvolutionEngine<reference, float> && ConvolutionEngine<reference, double> &&
               detail::ops::ByteEngine<reference>);
+
+namespace detail::ops {
+template <>
+struct engine_type<engine_name::reference> {
+  using type = reference;
+};
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

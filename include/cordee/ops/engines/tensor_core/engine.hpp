@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include <cordee/core/error.hpp>
+#include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/tensor_core/bytes.hpp>
 #include <cordee/ops/engines/tensor_core/correlation.hpp>
 #include <cordee/ops/engines/tensor_core/dgrad.hpp>
@@ -279,5 +280,12 @@ struct tensor_core {
     return {p, block<N>(p.in.channels), block<N>(p.filters)};
   }
 };
+
+namespace detail::ops {
+template <>
+struct engine_type<engine_name::tensor_core> {
+  using type = tensor_core;
+};
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

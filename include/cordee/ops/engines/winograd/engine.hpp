@@ -16,9 +16,6 @@
 #include <cordee/ops/engines/winograd/packed_weights.hpp>
 #include <cordee/ops/engines/winograd/weight_gradient.hpp>
 #include <cordee/ops/layout.hpp>
-#include <cordee/precision/bf16.hpp>
-#include <cordee/precision/fp16.hpp>
-#include <cordee/precision/fp32.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -113,17 +110,11 @@ static_assert(ConvolutionEngine<winograd, float> && ConvolutionEngine<winograd, 
               ConvolutionEngine<winograd, half, float> &&
               ConvolutionEngine<winograd, bfloat, float>);
 
-/// The CPU's default in precisions whose sums are fp32.
+namespace detail::ops {
 template <>
-struct engine_for<cpu, fp32> {
+struct engine_type<engine_name::winograd> {
   using type = winograd;
 };
-/// Products of bf16 in pairs have twice the rate of fp32's, and need no transforms.
-template <>
-struct engine_for<cpu, bf16> {
-  using type = std::conditional_t<detail::ops::bfloat_dots, direct, winograd>;
-};
-template <>
-struct engine_for<cpu, fp16> : engine_for<cpu, fp32> {};
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI
