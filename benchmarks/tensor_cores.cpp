@@ -13,9 +13,7 @@
 // program.
 //
 // Then the classifier's three products, as a convolution of images of one pixel and on CUDA cores,
-// by fp32's kernel (ops/gpu/linear.hpp); and forward of 1x1 convolutions by persistent blocks
-// (ops/engines/tensor_core/persistent.hpp), which no layer uses yet, beside tensor_core's block per
-// tile, and a line that says which is faster.
+// by fp32's kernel (ops/gpu/linear.hpp).
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -23,7 +21,6 @@
 #include <vector>
 
 #include <cordee/cordee.hpp>
-#include <cordee/ops/engines/tensor_core/persistent.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 
 #if !defined(__CUDACC__)
@@ -49,27 +46,17 @@ using number = fp16::storage;
 using D = gpu;
 using other = cudnn;
 using net = resnet<50, fp64, cpu, resnet_options{}, reference>;  // only its list of layers is used
-const std::vector<convolution_problem> in_order{
-    {{64, 56, 56}, 64, 1, 1, 0},   {{64, 56, 56}, 256, 1, 1, 0},  {{256, 56, 56}, 64, 1, 1, 0},
-    {{128, 28, 28}, 512, 1, 1, 0}, {{512, 28, 28}, 128, 1, 1, 0}, {{1024, 14, 14}, 256, 1, 1, 0}};
 constexpr convolution_problem classifier{{2048, 1, 1}, 1000};
-constexpr auto resident_blocks = [](const auto& kernel) {
-  return cordee::detail::device::resident_cuda_blocks(kernel);
-};
 #else
 using D = support::emulated;
 using other = reference;
 using net = resnet<8, fp64, cpu, resnet_options{.image = {3, 8, 8}}, reference>;
-const std::vector<convolution_problem> in_order{{{16, 16, 16}, 72, 1, 1, 0},
-                                                {{40, 20, 20}, 16, 1, 1, 0}};
 constexpr convolution_problem classifier{{64, 1, 1}, 16};
-constexpr auto resident_blocks = [](const auto&) { return std::size_t{3}; };
 #endif
 using stream = D::stream;
 
 constexpr double bar = 0.5;
 constexpr std::array<const char*, 3> directions{"fprop", "dgrad", "wgrad"};
-constexpr std::size_t persistent_fprop = directions.size();  // of tensor_core alone
 
 /// The products of a fully connected layer without a bias, of features and outputs without padding,
 /// on CUDA cores.
@@ -137,7 +124,7 @@ class engine_layer {
     if (record) least[direction] = std::min(least[direction], seconds);
   }
 
-  std::array<double, directions.size() + 1> least{1e9, 1e9, 1e9, 1e9};
+  std::array<double, directions.size()> least{1e9, 1e9, 1e9};
 
  private:
   [[nodiscard]] std::size_t numbers(const extent& e) const {
@@ -158,10 +145,6 @@ class engine_layer {
     else if (direction == 1)
       Engine::template dgrad<number>(p_, samples_, y, packed_.span().data, out_.span().data,
                                      write_mode::overwrite, s_);
-    else if (direction == persistent_fprop)
-      launch_persistent(fprop_gemm<number>(p_, samples_), x, packed_.span().data,
-                        identity_prologue{}, store_epilogue<number>{out_.span().data}, s_,
-                        resident_blocks);
     else
       Engine::template wgrad<number>(p_, samples_, x, y, dw_.data(), write_mode::overwrite,
                                      workspace_.span().data, s_);
@@ -237,31 +220,6 @@ void compare_classifier(int samples, int reps) {
   std::fflush(stdout);
 }
 
-void compare_persistent(int samples, int reps) {
-  const D device;
-  const stream s = device.make_stream();
-  bench::stopwatch timer;
-  std::vector<double> ratios;
-  for (const convolution_problem& p : in_order) {
-    engine_layer<tensor_core> layer(device, s, p, samples);
-    for (int k = -2; k < reps; ++k)
-      for (const std::size_t d : {std::size_t{0}, persistent_fprop}) layer.time(timer, d, k >= 0);
-    ratios.push_back(layer.least[0] / layer.least[persistent_fprop]);
-    std::printf(
-        "{\"in order\": \"1x1, %d filters on %dx%dx%d\", \"batch\": %d, \"block per tile\": %.4f, "
-        "\"persistent\": %.4f, \"ratio\": %.3f}\n",
-        p.filters, p.in.channels, p.in.height, p.in.width, samples, 1e3 * layer.least[0],
-        1e3 * layer.least[persistent_fprop], ratios.back());
-    std::fflush(stdout);
-  }
-  const double median = median_of(ratios);
-  std::printf(
-      "{\"persistent blocks of\": %zu, \"faster in\": %td, \"ratio\": %.3f, \"faster\": \"%s\"}\n",
-      ratios.size(),
-      std::count_if(ratios.begin(), ratios.end(), [](double ratio) { return ratio > 1; }), median,
-      median > 1 ? "persistent blocks" : "a block per tile");
-}
-
 void measure(int samples, int reps) {
   std::vector<double> ratios;
   bench::each_layer<net>([&]<class L, extent In>(const std::string& name) {
@@ -284,6 +242,5 @@ int main(int argc, char** argv) {
     expects(samples > 0 && reps > 0, "tensor_cores: nothing to measure");
     measure(samples, reps);
     compare_classifier(samples, reps);
-    compare_persistent(samples, reps);
   });
 }

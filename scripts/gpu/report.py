@@ -147,9 +147,6 @@ def main(results, out):
     bars += [(f"tensor_core beside cuDNN, median of {row['median of']} convolutions of ResNet-50",
               f"{row['ratio']:.2f} of its speed, bar {row['bar']}", row["within"])
              for row in read["tensor_cores"] if "median of" in row]
-    bars += [("1x1 by persistent blocks beside a block per tile, which engine tensor_core has",
-              f"{row['ratio']:.2f} of its speed, median of {row['persistent blocks of']}; faster in {row['faster in']}",
-              None) for row in read["tensor_cores"] if "persistent blocks of" in row]
     bars += fused_bar(read["fused_graphs"])
     bars += [(f"logits on integers beside the CPU's: {row['net']}, batch {row['batch']}",
               "equal" if row["within"] else "different", row["within"]) for row in read["integers"]]
@@ -182,10 +179,6 @@ def main(results, out):
         text += table(("classifier", "batch", "product", "CUDA cores, ms", "tensor_core, ms", "cuDNN, ms"),
                       [(r["classifier"], r["batch"], r["direction"], f"{r['cuda_cores']:.4f}", f"{r['tensor_core']:.4f}",
                         f"{r['cudnn']:.4f}") for r in classifier])
-    if in_order := [r for r in read["tensor_cores"] if "in order" in r]:
-        text += table(("fprop of tensor_core", "batch", "a block per tile, ms", "persistent blocks, ms", "ratio"),
-                      [(r["in order"], r["batch"], f"{r['block per tile']:.4f}", f"{r['persistent']:.4f}",
-                        f"{r['ratio']:.2f}") for r in in_order])
     if read["fused_graphs"]:
         text += table(("graph of cuDNN", "convolution", "batch", "fused, ms", "plain, ms", "convolution alone, ms"),
                       [(r["graph"], r["layer"], r["batch"], shown(r["fused"]), shown(r["plain"]),

@@ -28,8 +28,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/ops/engines/tensor_core/correlation.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
-#include <cordee/ops/engines/tensor_core/persistent.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
@@ -84,11 +84,6 @@ void measure_tensor_core(table& rows) {
     measure(rows, "fprop " + name, fprop,
             [&] { tensor_core::fprop<N>(p, samples, x, w, y, at.s); });
     const implicit_gemm g = fprop_gemm<N>(p, samples);
-    if (g.reads_in_order())
-      measure(rows, "fprop, persistent " + name, fprop, [&] {
-        launch_persistent(g, x, w, identity_prologue{}, store_epilogue<N>{y}, at.s,
-                          [](const auto&) { return std::size_t{3}; });
-      });
     auto rows_of_channels = filled<float>(8 * static_cast<std::size_t>(p.filters));
     float* const of_channels = rows_of_channels.span().data;
     const batch_statistics<float> statistics{static_cast<std::size_t>(p.filters), of_channels,

@@ -126,15 +126,6 @@ class Report(unittest.TestCase):
         self.met("tensor_core beside cuDNN")  # which writes the report
         self.assertIn("| 2048 -> 1000 | 256 | wgrad | 0.1300 | 0.0200 | 0.0150 |", (self.results / "out.md").read_text())
 
-    def test_persistent_blocks_are_listed_beside_a_block_per_tile_and_have_no_bar(self):
-        self.rows("tensor_cores", {"in order": "1x1, 64 filters on 64x56x56", "batch": 256, "block per tile": 0.06,
-                                   "persistent": 0.05, "ratio": 1.2},
-                  {"persistent blocks of": 1, "faster in": 1, "ratio": 1.2, "faster": "persistent blocks"})
-        self.assertIsNone(self.met("1x1 by persistent blocks"))
-        text = (self.results / "out.md").read_text()
-        self.assertIn("1.20 of its speed, median of 1; faster in 1", text)
-        self.assertIn("| 1x1, 64 filters on 64x56x56 | 256 | 0.0600 | 0.0500 | 1.20 |", text)
-
     def test_the_best_throughputs_at_the_same_batch_are_compared(self):
         def row(program, batch, rate):
             return {"program": program, "batch": batch, "images_per_second": rate}

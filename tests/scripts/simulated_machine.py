@@ -43,9 +43,7 @@ PROGRAMS = {
     "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1, "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}'""",
     "build/gpu/benchmarks/bench_gpu_tensor_cores": """echo '{"layer": "a", "direction": "fprop", "batch": '"$2"', "tensor_core": 2, "cudnn": 1, "ratio": 0.5}'
         echo '{"median of": 1, "ratio": 0.5, "bar": 0.5, "within": true}'
-        echo '{"classifier": "c", "batch": '"$2"', "direction": "fprop", "cuda_cores": 3, "tensor_core": 2, "cudnn": 1}'
-        echo '{"in order": "b", "batch": '"$2"', "block per tile": 3, "persistent": 2, "ratio": 1.5}'
-        echo '{"persistent blocks of": 1, "faster in": 1, "ratio": 1.5, "faster": "persistent blocks"}'""",
+        echo '{"classifier": "c", "batch": '"$2"', "direction": "fprop", "cuda_cores": 3, "tensor_core": 2, "cudnn": 1}'""",
     "build/gpu/benchmarks/bench_gpu_fused_graphs": """printf 'device: {\\n "deviceVer": 900,\\n "a": [1]}\\n'
         echo '{"graph": "g", "layer": "a", "batch": 256, "fused": 1, "plain": 2, "convolution": 1}'
         echo '{"graph": "h", "layer": "a", "batch": 256, "fused": null, "plain": 2, "convolution": 1}'""",

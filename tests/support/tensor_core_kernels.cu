@@ -4,8 +4,8 @@
 // Every kernel that engine tensor_core launches, and those of its other prologues and epilogues,
 // for each tile.
 // Covers: include/cordee/ops/engines/tensor_core
+#include <cordee/ops/engines/tensor_core/correlation.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
-#include <cordee/ops/engines/tensor_core/persistent.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -26,8 +26,6 @@ template <class N, class Tile, class Prologue = identity_prologue,
           class Epilogue = store_moments<N>>
 using one_tap = correlation_kernel<N, Tile, Prologue, Epilogue, true>;
 template <class N, class Tile>
-using persistent = persistent_kernel<N, Tile, identity_prologue, store_epilogue<N>>;
-template <class N, class Tile, bool OneTap, std::size_t Parts>
 using dgrad = dgrad_kernel<N, Tile, store_epilogue<N>, float, OneTap, Parts>;
 template <class Tile, bool OneTap, std::size_t Parts>
 using byte_dgrad = dgrad_kernel<bfloat, Tile, straight_through_epilogue, float, OneTap, Parts>;
@@ -58,12 +56,6 @@ KERNEL(correlation_1x1_bf16_128, one_tap<bfloat, tile128>)
 KERNEL(correlation_1x1_bytes_32, one_tap<std::uint8_t, tile32, zero_point_prologue, byte_moments>)
 KERNEL(correlation_1x1_bytes_64, one_tap<std::uint8_t, tile64, zero_point_prologue, byte_moments>)
 KERNEL(correlation_1x1_bytes_128, one_tap<std::uint8_t, tile128, zero_point_prologue, byte_moments>)
-KERNEL(persistent_fp16_32, persistent<cordee::half, tile32>)
-KERNEL(persistent_fp16_64, persistent<cordee::half, tile64>)
-KERNEL(persistent_fp16_128, persistent<cordee::half, tile128>)
-KERNEL(persistent_bf16_32, persistent<bfloat, tile32>)
-KERNEL(persistent_bf16_64, persistent<bfloat, tile64>)
-KERNEL(persistent_bf16_128, persistent<bfloat, tile128>)
 KERNEL(dgrad_fp16_32, dgrad<cordee::half, tile32, false, 1>)
 KERNEL(dgrad_1x1_fp16_32, dgrad<cordee::half, tile32, true, 1>)
 KERNEL(dgrad_strided_fp16_32, dgrad<cordee::half, tile32, false, 4>)

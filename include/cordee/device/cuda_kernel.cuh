@@ -126,20 +126,6 @@ std::size_t allowed_shared_memory(const Kernel& kernel) {
   return shared;
 }
 
-/// Blocks of the kernel that the current GPU holds at once.
-template <class Kernel>
-std::size_t resident_cuda_blocks(const Kernel& kernel) {
-  int ordinal = 0, multiprocessors = 0, blocks = 0;
-  cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
-  cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal),
-             "cudaDeviceGetAttribute");
-  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-                 &blocks, reinterpret_cast<const void*>(&kernel_entry<Kernel>), Kernel::threads,
-                 allowed_shared_memory(kernel), cudaOccupancyDefault),
-             "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags");
-  return static_cast<std::size_t>(multiprocessors) * static_cast<std::size_t>(blocks);
-}
-
 /// Requires blocks > 0.
 template <class Kernel>
 void launch_cuda_kernel(std::size_t blocks, const Kernel& kernel, cudaStream_t s) {

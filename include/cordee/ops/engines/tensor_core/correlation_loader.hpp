@@ -67,22 +67,6 @@ class correlation_loader {
     b_lane_ = Tile::rows * rows::pitch + rows::offset(warp.column + b.row, b.chunk);
   }
 
-  /// Goes on to another tile of a GEMM that reads its pixels in order.
-  CORDEE_DEVICE void begin_in_order(const implicit_gemm& g, const N* in, const weight* w,
-                                    int first_pixel, int first_filter, int thread) {
-    static_assert(!Prologue::has_transform);
-    k_ = transform_k_;  // still at the first position
-    const int row = thread / copies_per_row, channel = k_.channel();
-    for (int i = 0; i < a_passes; ++i) {
-      const int pixel = first_pixel + row + i * rows_per_pass;
-      a_[i] = in + std::ptrdiff_t{pixel} * g.channels + channel;
-      a_mask_[i] = pixel < static_cast<int>(g.pixels()) ? g.channels : 0;
-    }
-    b_ = w + std::ptrdiff_t{first_filter + row} * g.channels + channel;
-    for (int i = 0; i < b_passes; ++i)
-      b_mask_[i] = first_filter + row + i * rows_per_pass < g.filters ? g.channels : 0;
-  }
-
   template <class Block>
   CORDEE_DEVICE void fetch(Block& b, std::byte* stage) {
     std::byte* to = stage + to_;

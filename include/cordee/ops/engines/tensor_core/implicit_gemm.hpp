@@ -94,15 +94,6 @@ struct implicit_gemm {
     return !is_within(down) || !is_within(across);
   }
 
-  /// Whether output pixel m reads the input pixel m alone.
-  [[nodiscard]] constexpr bool reads_in_order() const {
-    const auto is_copied = [](const gemm_axis& axis) {
-      return axis.taps == 1 && axis.count == axis.in && axis.step == 1 && axis.origin == 0 &&
-             axis.stride == 1;
-    };
-    return window == 1 && is_copied(down) && is_copied(across);
-  }
-
   /// The sample of an output pixel and the input pixel that it reads at the first tap.
   struct window_origin {
     int sample, top, left;
