@@ -92,10 +92,16 @@ foreach(violation "optim/sideways.hpp has no test" "kernels/lost.hpp has a test 
   set_tests_properties(source.mirror_detects.${location} PROPERTIES
     PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)
 endforeach()
+add_test(NAME source.file_length COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -P ${PROJECT_SOURCE_DIR}/cmake/file_length.cmake)
+add_test(NAME source.file_length_detects COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR} -D MOST=299
+  -P ${PROJECT_SOURCE_DIR}/cmake/file_length.cmake)
+set_tests_properties(source.file_length_detects PROPERTIES
+  PASS_REGULAR_EXPRESSION "support/deferred.hpp has 3[0-9]+ lines, more than 299" TIMEOUT ${deadline} LABELS source)
 find_program(CLANG_FORMAT NAMES clang-format-16)
 add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
-set_tests_properties(source.layering source.readme source.paths source.umbrella source.public_names source.device_code
+set_tests_properties(source.layering source.file_length source.readme source.paths source.umbrella source.public_names source.device_code
   source.assigned_lists source.opens source.mirror source.locale source.format
   PROPERTIES TIMEOUT 900 LABELS source)
