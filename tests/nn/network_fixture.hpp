@@ -104,6 +104,45 @@ struct network_fixture {
       CHECK_MESSAGE(report.max_error < 1e-5, "direction ", seed, " ", report.describe());
     }
   }
+
+  /// Frozen segments, each alone, all but each and every second one, keep the bits of what is in
+  /// their gradients; the others have the same gradient as without, unless a batch norm is frozen.
+  void check_frozen_gradients() {
+    constexpr real untouched = 77;
+    const std::size_t n = Net::tensors();
+    mean_loss();
+    backward();
+    const std::vector<real> all(gradients().begin(), gradients().end());
+    const auto check = [&](write_mode mode, const auto& is_frozen) {
+      std::vector<std::uint8_t> frozen(n);
+      bool same_statistics = true;
+      for (std::size_t k = 0; k < n; ++k) {
+        const segment& s = Net::segments()[k];
+        frozen[k] = is_frozen(k) ? 1 : 0;
+        same_statistics &= frozen[k] == 0 || s.kind != kind::scale;
+        const bool is_kept = frozen[k] != 0 || mode == write_mode::overwrite;
+        std::fill_n(gradients().data + s.offset, s.size, is_kept ? untouched : real{0});
+      }
+      net.freeze(frozen);
+      mean_loss();
+      backward(mode);
+      for (std::size_t k = 0; k < n; ++k) {
+        const segment& s = Net::segments()[k];
+        INFO(s.name);
+        const real* const g = gradients().data + s.offset;
+        const auto kept = static_cast<std::size_t>(std::count(g, g + s.size, untouched));
+        CHECK(kept == (frozen[k] != 0 ? s.size : 0));
+        if (frozen[k] == 0 && same_statistics) CHECK(std::equal(g, g + s.size, &all[s.offset]));
+      }
+    };
+    for (const write_mode mode : {write_mode::overwrite, write_mode::add})
+      for (std::size_t one = 0; one < n; ++one) {
+        check(mode, [&](std::size_t k) { return k == one; });
+        check(mode, [&](std::size_t k) { return k != one; });
+        check(mode, [&](std::size_t k) { return k % 2 == one % 2; });
+      }
+    net.freeze({});
+  }
 };
 
 /// Two networks that differ in their engine alone: loss, every gradient, every running statistic.

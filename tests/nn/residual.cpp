@@ -55,6 +55,11 @@ TEST_CASE("residual: ready calls descend without a gap") {
   CHECK(b.ready_order == expected);
 }
 
+TEST_CASE("residual: no layer writes the gradient of a frozen segment") {
+  network_fixture<small<reference, convolution<4>, block<6, 2, projection<6>>>> b(2);
+  b.check_frozen_gradients();
+}
+
 TEST_CASE("residual: blocked and plain layouts compute the same function") {
   using plain = small<reference, convolution<12>, block<20, 2, subsample_pad<20>>,
                       block<36, 2, subsample_pad<36>>>;

@@ -210,6 +210,38 @@ TEST_CASE("int8: what neighbors do for a convolution has the bits of what it doe
   const auto frozen = [](auto& net, auto&) { net.freeze_batch_norm_at = 0; };
   CHECK(step<int8_blocks<>>(frozen) == step<int8_blocks<identity>>(frozen));
 }
+TEST_CASE("a GPU's layers write no gradient of a frozen segment, and all others") {
+  const auto check = []<class Net>(std::type_identity<Net>, const auto& is_frozen,
+                                   const auto& check_trained) {
+    std::vector<std::uint8_t> frozen(Net::tensors());
+    for (std::size_t k = 0; k < frozen.size(); ++k) frozen[k] = is_frozen(k) ? 1 : 0;
+    const auto some = step<Net, false>([&](auto& net, auto&) { net.freeze(frozen); }).gradients;
+    for (std::size_t k = 0; k < frozen.size(); ++k) {
+      INFO(Net::segments()[k].name);
+      const auto kept = std::count(some[k].begin(), some[k].end(), untouched);
+      CHECK(kept == (frozen[k] != 0 ? std::ssize(some[k]) : 0));
+      if (frozen[k] == 0) check_trained(k, some[k]);
+    }
+  };
+  const auto nothing = [](std::size_t, const auto&) {};
+  const std::type_identity<fp16_network<tensor_core>> half;
+  const std::type_identity<int8_blocks<>> bytes;
+  for (const std::size_t odd : {0u, 1u}) {  // one of a batch norm's two, and of the classifier's
+    check(
+        half, [&](std::size_t k) { return k % 2 == odd; }, nothing);
+    check(
+        bytes, [&](std::size_t k) { return k % 2 == odd; }, nothing);
+  }
+  check(
+      bytes, [](std::size_t k) { return int8_blocks<>::segments()[k].kind != kind::weight; },
+      nothing);
+  using ghosts = ghost_network<tensor_core>;
+  const auto all = step<ghosts, false>(unprepared).gradients;
+  check(
+      std::type_identity<ghosts>{},
+      [](std::size_t k) { return ghosts::segments()[k].kind == kind::shift; },
+      [&](std::size_t k, const auto& gradient) { CHECK(gradient == all[k]); });
+}
 TEST_CASE("int8: a frozen convolution keeps a known range, and computes the gradient of x alone") {
   const auto is_frozen = [](const segment& one) {
     return one.name.ends_with("conv2.weight") || one.name.ends_with("downsample.0.weight");

@@ -60,8 +60,8 @@ class input_gradient_network : public Net {
   using Net::Net;
 
   /// The gradient of the last forward's loss by the normalized images, as the engine lays out its
-  /// input, until the next pass. Computes no gradient of weights; batch norms write theirs to
-  /// `scratch`, a plane.
+  /// input, until the next pass. Computes no gradient of weights; layers of one's own may write
+  /// theirs to `scratch`, a plane.
   auto input_gradient(const typename Net::packed_parameters& in, auto scratch,
                       typename Net::device::stream s) {
     static constexpr auto all_frozen = [] {

@@ -140,9 +140,9 @@ class batch_norm_node {
   void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx) {
     const auto [problem, allreduce] = backward_problem(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
-    batch_norm_backward<number, V, Epilogue>(problem, pass.samples, tensors(pass), count_, dy, dx,
-                                             pass.plane + gamma_, pass.plane + beta_, pass.mode,
-                                             allreduce, pass.s);
+    batch_norm_backward<number, V, Epilogue>(
+        problem, pass.samples, tensors(pass), count_, dy, dx, pass.gradient_at(segment_, gamma_),
+        pass.gradient_at(segment_ + 1, beta_), pass.mode, allreduce, pass.s);
   }
   /// The memory of dx, which is not dy, becomes an operand of the gradients of the layer before;
   /// `input` is the other.
@@ -152,7 +152,8 @@ class batch_norm_node {
     // for a GPU by argument-dependent lookup: ops/gpu/quantizing_batch_norm.hpp
     batch_norm_backward_quantized<V, Epilogue>(
         problem, pass.samples, tensors(pass), count_, dy, reinterpret_cast<decltype(input.out)>(dx),
-        input, pass.plane + gamma_, pass.plane + beta_, pass.mode, allreduce, pass.s);
+        input, pass.gradient_at(segment_, gamma_), pass.gradient_at(segment_ + 1, beta_), pass.mode,
+        allreduce, pass.s);
   }
   /// Requires that nothing has used the pass's scratch since compute_gradients.
   template <class Ready>

@@ -26,6 +26,8 @@
 //     gradient_operands(pass)              none              for the node behind: where dy goes
 //     backward(pass, dy, target, ready, previous)
 //                                          without previous  by previous's gradient_operands
+//     skips_frozen_gradients               false             whether backward writes no gradient of
+//                                                            a frozen segment: gradient_at is null
 //   };
 //
 // bind calls note_activation_size with the sizes of input and output, and static_asserts what it
@@ -168,6 +170,10 @@ struct backward_pass {
 
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
     return frozen != nullptr && frozen[segment] != 0;
+  }
+  /// The gradient of a segment, which is at `offset` of the plane; null if it is frozen.
+  [[nodiscard]] typename B::real* gradient_at(std::size_t segment, std::size_t offset) const {
+    return is_frozen(segment) ? nullptr : plane + offset;
   }
   /// Sequences end here; what they return is read by frozen layers alone.
   [[nodiscard]] bool is_complete() const { return complete != nullptr && *complete; }

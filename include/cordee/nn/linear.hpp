@@ -67,10 +67,12 @@ class linear_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
+    real* const dw = pass.gradient_at(segment_, weights_);
+    real* const db = pass.gradient_at(segment_ + 1, bias_);
     // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
-    if (!pass.is_frozen(segment_) || !pass.is_frozen(segment_ + 1))
-      linear_weight_gradient(problem_, pass.samples, x_, static_cast<const number*>(dy),
-                             pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
+    if (dw != nullptr || db != nullptr)
+      linear_weight_gradient(problem_, pass.samples, x_, static_cast<const number*>(dy), dw, db,
+                             pass.mode, pass.s);
     if constexpr (is_observed<Ready>)
       ready.observe(segment_, linear_samples<number>{problem_, pass.samples, x_, dy});
     number* dx = pass.gradients->acquire();

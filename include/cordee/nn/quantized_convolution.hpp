@@ -141,7 +141,7 @@ class quantized_convolution_node {
       number* const dx = !target.needed ? nullptr
                          : adds         ? target.accumulate_into
                                         : pass.gradients->acquire();
-      auto* const dw = pass.is_frozen(segment_) ? nullptr : pass.plane + weights_;
+      auto* const dw = pass.gradient_at(segment_, weights_);
       const auto run = [&](const auto*... operands) {
         engine::backward_bytes(problem_, pass.samples, x_, quantizer_, operands...,
                                pass.template packed_at<gradient>(packed_), dw, pass.mode, dx,

@@ -193,7 +193,7 @@ TEST_CASE("freeze: frozen tensors have no momentum in memory") {
 TEST_CASE("freeze: no step touches the gradients in front of the first group that is trained") {
   net_type net;
   auto feed = feed_of(self_comm{});
-  // layer3.0.bn1 is frozen between others, and its gradient is written.
+  // layer3.0.bn1 is frozen between others, and its gradient is cleared.
   const names frozen{"conv1, bn1, layer1, layer2, layer3.0.conv1, layer3.0.bn1"};
   trainer run{net, sgd{}, steady, solo{}, {.freeze = frozen}};
   for (const double g : run.grads()) REQUIRE(g == 0);

@@ -151,10 +151,9 @@ void reduce_gradients(const batch_norm_problem& p, int samples, std::size_t lane
   const auto channels = static_cast<std::size_t>(p.in.channels);
   double* shift = sums.message;      // (channels)
   double* scale = shift + channels;  // (channels)
-  if (mode == write_mode::overwrite) {
-    std::fill(dgamma + range.first, dgamma + range.channels_end, Real{0});
-    std::fill(dbeta + range.first, dbeta + range.channels_end, Real{0});
-  }
+  for (Real* const gradient : {dgamma, dbeta})
+    if (gradient != nullptr && mode == write_mode::overwrite)
+      std::fill(gradient + range.first, gradient + range.channels_end, Real{0});
   // At least one, as allreduce is collective.
   const std::size_t batches = std::max(p.ghost_batches(samples), std::size_t{1});
   for (std::size_t batch = 0; batch < batches; ++batch) {
@@ -165,8 +164,8 @@ void reduce_gradients(const batch_norm_problem& p, int samples, std::size_t lane
         g += c(sums.first(n));
         gh += c(sums.second(n));
       }
-      c.put(dgamma, c(dgamma) + gh);
-      c.put(dbeta, c(dbeta) + g);
+      if (dgamma != nullptr) c.put(dgamma, c(dgamma) + gh);
+      if (dbeta != nullptr) c.put(dbeta, c(dbeta) + g);
       c.put(shift, g);
       c.put(scale, gh);
     });
@@ -251,15 +250,16 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
 
 /// Computes dx from dy. dx may be dy, unless a residual was added: then dy becomes the residual's
 /// gradient. dgamma and dbeta are this rank's sums, since the reducer adds them; the sums inside dx
-/// are over all ranks that share statistics. After batch_norm_evaluate: requires `count` =
-/// frozen_count, ghost_batch 0 and no hook; then dx = gamma / sqrt(v + eps) dy.
+/// are over all ranks that share statistics. A null dgamma or dbeta is not written. After
+/// batch_norm_evaluate: requires `count` = frozen_count, ghost_batch 0 and no hook; then
+/// dx = gamma / sqrt(v + eps) dy.
 template <class N, int V, class Epilogue>
 void batch_norm_backward(const batch_norm_problem& p, int samples,
                          const batch_norm_tensors<N, precision::wide<N>>& t, double count,
                          N* dy,                       // (samples, C / V, H, W, V)
                          N* dx,                       // (samples, C / V, H, W, V)
-                         precision::wide<N>* dgamma,  // (C)
-                         precision::wide<N>* dbeta,   // (C)
+                         precision::wide<N>* dgamma,  // (C), or null
+                         precision::wide<N>* dbeta,   // (C), or null
                          write_mode mode, const statistics_allreduce& allreduce, cpu::stream s) {
   using Real = precision::wide<N>;
   const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels(),

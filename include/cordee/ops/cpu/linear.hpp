@@ -85,24 +85,24 @@ void linear_input_gradient(const linear_problem& p, int samples,
       });
 }
 
-/// The sums over the samples, in their order.
+/// The sums over the samples, in their order. A null dw or db is not written.
 template <class N>
 void linear_weight_gradient(const linear_problem& p, int samples,
                             const N* x,              // (samples, stride)
                             const N* dy,             // (samples, outputs)
-                            precision::wide<N>* dw,  // (outputs, features)
-                            precision::wide<N>* db,  // (outputs)
+                            precision::wide<N>* dw,  // (outputs, features), or null
+                            precision::wide<N>* db,  // (outputs), or null
                             write_mode mode, cpu::stream s) {
   device::parallel_chunks(s, p.outputs, 1, [=](std::size_t first, std::size_t last) {
-    if (mode == write_mode::overwrite) {
+    const bool overwrites = mode == write_mode::overwrite;
+    if (overwrites && dw != nullptr)
       std::fill(dw + first * p.features, dw + last * p.features, precision::wide<N>{0});
-      std::fill(db + first, db + last, precision::wide<N>{0});
-    }
+    if (overwrites && db != nullptr) std::fill(db + first, db + last, precision::wide<N>{0});
     for (std::size_t n = 0; n < static_cast<std::size_t>(samples); ++n)
       for (std::size_t k = first; k < last; ++k) {
         const precision::wide<N> g = precision::widened(dy[n * p.outputs + k]);
-        axpy(p.features, g, x + n * p.stride, dw + k * p.features);
-        db[k] += g;
+        if (dw != nullptr) axpy(p.features, g, x + n * p.stride, dw + k * p.features);
+        if (db != nullptr) db[k] += g;
       }
   });
 }

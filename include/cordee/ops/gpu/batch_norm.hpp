@@ -164,7 +164,8 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
 
 /// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
 /// becomes the residual's gradient. Requires `saved` as forward or evaluation left it. `count`
-/// is forward's result, or frozen_count as on the CPU; nothing else depends on it.
+/// is forward's result, or frozen_count as on the CPU; nothing else depends on it. A null dgamma or
+/// dbeta is not written.
 template <Number N, int V, class Epilogue, class Real, GpuStream S>
 void batch_norm_backward(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,

@@ -160,7 +160,7 @@ struct evaluation_coefficients_op {
   }
 };
 
-/// Channel c's parameter gradients: sums over the groups.
+/// Channel c's parameter gradients: sums over the groups. Null ones are not written.
 template <class Real>
 struct parameter_gradient_op {
   std::size_t groups, lanes;
@@ -169,18 +169,21 @@ struct parameter_gradient_op {
   bool accumulate;
 
   CORDEE_DEVICE void operator()(std::size_t c) const {
-    double beta_sum = before(dbeta[c]), gamma_sum = before(dgamma[c]);
-    for (std::size_t at = c; at < groups * lanes; at += lanes) {
-      beta_sum += shift[at];
-      gamma_sum += scale[at];
-    }
-    dbeta[c] = static_cast<Real>(beta_sum);
-    dgamma[c] = static_cast<Real>(gamma_sum);
+    sum_groups(c, shift, dbeta);
+    sum_groups(c, scale, dgamma);
   }
   /// Of one group, which has these sums.
   CORDEE_DEVICE void add(std::size_t c, double shift_sum, double scale_sum) const {
-    dbeta[c] = static_cast<Real>(before(dbeta[c]) + shift_sum);
-    dgamma[c] = static_cast<Real>(before(dgamma[c]) + scale_sum);
+    if (dbeta != nullptr) dbeta[c] = static_cast<Real>(before(dbeta[c]) + shift_sum);
+    if (dgamma != nullptr) dgamma[c] = static_cast<Real>(before(dgamma[c]) + scale_sum);
+  }
+
+ private:
+  CORDEE_DEVICE void sum_groups(std::size_t c, const double* sums, Real* gradient) const {
+    if (gradient == nullptr) return;
+    double sum = before(gradient[c]);
+    for (std::size_t at = c; at < groups * lanes; at += lanes) sum += sums[at];
+    gradient[c] = static_cast<Real>(sum);
   }
   [[nodiscard]] CORDEE_DEVICE double before(Real gradient) const {
     return accumulate ? static_cast<double>(gradient) : 0;

@@ -143,13 +143,16 @@ void linear_input_gradient(const linear_problem& p, int samples, const N* dy, co
                    p.stride, store_input_gradient_op<N>{dx, p.stride}, s);
 }
 
-/// dw (outputs, features) and db (outputs): sums over the samples, ascending.
+/// dw (outputs, features) and db (outputs): sums over the samples, ascending. A null one is not
+/// written.
 template <Number N, std::floating_point Real, GpuStream S>
 void linear_weight_gradient(const linear_problem& p, int samples, const N* x, const N* dy, Real* dw,
                             Real* db, write_mode mode, S s) {
   const auto n = static_cast<std::size_t>(samples);
-  launch_matmul<N>({dy, p.outputs, n, 1, p.outputs}, {x, n, p.features, p.stride, 1, 1}, p.outputs,
-                   p.features + 1, store_weight_gradient_op<N, Real>{dw, db, p.features, mode}, s);
+  const std::size_t features = dw == nullptr ? 0 : p.features;
+  launch_matmul<N>({dy, p.outputs, n, 1, p.outputs}, {x, n, features, p.stride, 1, 1}, p.outputs,
+                   features + (db == nullptr ? 0 : 1),
+                   store_weight_gradient_op<N, Real>{dw, db, features, mode}, s);
 }
 /// Of these the bias gradient alone.
 template <Number N, std::floating_point Real, GpuStream S>

@@ -143,8 +143,8 @@ template <class M>
 }
 
 /// Where the group of the first of the unfrozen segments begins: those whose names are alike up to
-/// a dot. Backward of a network writes no gradient before; in the group it writes those of frozen
-/// batch norms.
+/// a dot. Backward of a network writes no gradient before; in the group layers of one's own may
+/// write frozen ones.
 [[gnu::cold, gnu::noinline]] inline std::size_t first_gradient(std::span<const segment> table,
                                                                std::span<const segment> unfrozen) {
   const auto group_of = [](const segment& s) { return s.name.substr(0, s.name.find('.')); };
