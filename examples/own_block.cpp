@@ -20,6 +20,8 @@ namespace {
 template <class B, class Body>
 struct preactivation_node {
   using number = typename B::number;
+  // Its own backward writes no gradient of parameters, frozen or not.
+  static constexpr bool skips_frozen_gradients = Body::skips_frozen_gradients;
 
   Body body;
   extent at;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
+#include <cordee/nn/dropout.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
@@ -24,6 +25,28 @@ TEST_CASE("sequential: extents follow from the layers") {
   static_assert(layers::out({3, 9, 8}) == extent{4, 1, 1});
   static_assert(sequential<convolution<8, 5, 2>>::out({3, 9, 8}) == extent{8, 5, 4});
   static_assert(repeat<3, relu>::out({3, 9, 8}) == extent{3, 9, 8});
+}
+
+namespace {
+
+struct own_node {};
+struct skipping_node {
+  static constexpr bool skips_frozen_gradients = true;
+};
+template <class... Nodes>
+constexpr bool skips = detail::nn::sequential_node<std::index_sequence_for<Nodes...>,
+                                                   Nodes...>::skips_frozen_gradients;
+
+}  // namespace
+
+TEST_CASE("sequential: frozen gradients are skipped if all layers say so") {
+  static_assert(skips<skipping_node, skipping_node> && !skips<skipping_node, own_node>);
+  static_assert(detail::nn::repeat_node<skipping_node>::skips_frozen_gradients &&
+                !detail::nn::repeat_node<own_node>::skips_frozen_gradients);
+  using net = small<convolution<4>, batch_norm<relu>, max_pool<>, relu, identity,
+                    residual<convolution<4>, batch_norm<>, projection<4, 1>>,
+                    repeat<2, convolution<4>>, global_average_pool, dropout, linear<3>>;
+  static_assert(net::skips_frozen_gradients);
 }
 
 TEST_CASE("sequential: every layer's gradient is the derivative of the loss") {

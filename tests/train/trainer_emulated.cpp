@@ -4,6 +4,8 @@
 // The trainer on an emulated GPU: every kernel of a step, in each precision.
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -88,6 +90,12 @@ double apart(const outcome& a, const outcome& b) {
 /// outputs of a convolution and its batch norm, and their gradients), in three steps.
 constexpr double roundings = 5 * 8 * 3;
 
+/// A layer of one's own may write all gradients.
+struct any_writes : net_of<fp32, emulated> {
+  explicit any_writes(const emulated& device) : net_of<fp32, emulated>(device) {}
+  static constexpr bool skips_frozen_gradients = false;
+};
+
 }  // namespace
 
 TEST_CASE("emulated GPU: a trainer has the CPU's weights, for any order of blocks and threads") {
@@ -136,6 +144,29 @@ TEST_CASE("emulated GPU: fit, evaluate, save and load work as on the CPU") {
   };
   const double expected = loss_on(emulated(1));
   CHECK(relatively_close(loss_on(cpu(1)), expected, 1e-5));
+}
+
+TEST_CASE("emulated GPU: gradients of frozen layers at both ends take no memory") {
+  const std::string freeze = "conv1, bn1, layer1, layer2, layer3.0.bn2, fc";
+  std::size_t first = any_writes::plane_size(), last = 0;
+  for (const segment& s : any_writes::segments().first(any_writes::tensors()))
+    if (!detail::train::is_frozen(s, freeze)) {
+      first = std::min(first, s.offset);
+      last = s.offset + detail::core::align_up(s.size);
+    }
+  const std::size_t plane = any_writes::plane_size(), trained = last - first;
+  const auto weights_of = [&]<class Net>(std::type_identity<Net>, std::size_t gradients) {
+    const emulated device(1);
+    Net net{device};
+    loader feed{images, self_comm{}, {.global_batch = 2, .seed = 1}};
+    trainer run{net, sgd{}, constant{.learning_rate = 0.01}, solo{}, {.freeze = freeze}};
+    CHECK(run.arena_bytes() == (plane + gradients + trained) * sizeof(float));  // and momentum
+    upload<emulated> uploaded(device);
+    CHECK(run.step(uploaded.to(feed.next(), run.compute()), 0).applied);
+    return copy_to_host<float, emulated>(device, run.weights(), run.compute());
+  };
+  CHECK(weights_of(std::type_identity<net_of<fp32, emulated>>{}, trained) ==
+        weights_of(std::type_identity<any_writes>{}, plane));
 }
 
 TEST_CASE("trainer: on a GPU a step that would make running statistics infinite is skipped") {

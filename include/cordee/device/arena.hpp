@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One allocation of parallel planes: master weights, gradients, the slots of optimizer and reducer.
-// Everything that a training run changes is stored here, but for gradients in memory of the
-// transport (train/step/planes.hpp); a parameter has the same offset in every plane that is whole.
+// Everything that a training run changes is stored here, but for gradients beside it
+// (train/step/gradient_plane.hpp); a parameter has the same offset in every plane that is whole.
 #pragma once
 
+#include <string_view>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/buffer.hpp>
 
@@ -13,24 +17,40 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::device {
 
-/// Some numbers of a plane: `numbers` begins at number `offset` of the table.
+/// Some numbers of a plane: `numbers` begins at number `offset` of the table. A span is a whole
+/// plane.
 template <class Real, class D>
 struct plane_part {
   span_on<Real, D> numbers;
   std::size_t offset = 0;
 
+  plane_part(span_on<Real, D> some, std::size_t at = 0)  // NOLINT(google-explicit-constructor)
+      : numbers(some), offset(at) {}
+
   [[nodiscard]] bool has(const segment& s) const {
     return s.offset >= offset && s.end() <= offset + numbers.size;
   }
   /// All `size` numbers of the plane. Throws usage_error where there are fewer.
-  [[nodiscard]] span_on<Real, D> whole(std::size_t size) const {
-    expects(numbers.size == size,
-            "trainer: frozen layers have no slots: held_slot(k) is those of the others");
+  [[nodiscard]] span_on<Real, D> whole(std::size_t size, std::string_view name,
+                                       std::string_view call) const {
+    if (numbers.size != size)
+      throw usage_error(
+          concat("trainer: frozen layers have no ", name, ": ", call, " is those of the others"));
     return numbers;
   }
+  /// Where number 0 of the table would be, from which offsets count. Only numbers of this part may
+  /// be accessed.
+  [[nodiscard]] Real* origin() const { return numbers.data - offset; }
+  /// Number k of the table, which is of this part.
+  [[nodiscard]] Real& operator[](std::size_t k) const { return numbers[k - offset]; }
   /// Numbers of the table, which are of this part.
   [[nodiscard]] span_on<Real, D> of(std::size_t begin, std::size_t size) const {
     return numbers.subspan(begin - offset, size);
+  }
+  /// A segment's numbers. Throws usage_error where they are not of this part.
+  [[nodiscard]] span_on<Real, D> of(const segment& s) const {
+    if (!has(s)) throw usage_error(concat("trainer: \"", s.name, "\" is frozen: it has no memory"));
+    return of(s.offset, s.size);
   }
 };
 

@@ -45,6 +45,7 @@ class batch_norm_node {
   using real = typename B::real;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   [[gnu::cold, gnu::noinline]] batch_norm_node(const ops::batch_norm_problem& problem,
                                                layout_builder& layout)
       : problem_(problem),

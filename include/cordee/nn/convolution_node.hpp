@@ -24,6 +24,7 @@ class convolution_node {
       "fp32 alone)");
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   [[gnu::cold, gnu::noinline]] convolution_node(const convolution_problem& problem,
                                                 layout_builder& layout)
       : problem_(problem),

@@ -22,6 +22,7 @@ class dropout_node {
   using number = typename B::number;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   dropout_node(const extent& in, layout_builder& layout)
       : in_(in),
         layer_(layout.dropouts++),

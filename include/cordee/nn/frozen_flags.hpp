@@ -10,6 +10,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
+#include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
@@ -32,6 +33,13 @@ class frozen_flags {
     std::size_t first = 0;
     while (first < flags_.size() && flags_[first] != 0) ++first;
     return first;
+  }
+  /// Whether all segments of the table outside of this part of a plane are frozen.
+  template <class Part>
+  [[nodiscard, gnu::cold]] bool covers(std::span<const segment> table, const Part& part) const {
+    for (std::size_t k = 0; k < flags_.size(); ++k)
+      if (flags_[k] == 0 && !part.has(table[k])) return false;
+    return !flags_.empty();
   }
 
  private:

@@ -27,7 +27,9 @@
 //     backward(pass, dy, target, ready, previous)
 //                                          without previous  by previous's gradient_operands
 //     skips_frozen_gradients               false             whether backward writes no gradient of
-//                                                            a frozen segment: gradient_at is null
+//                                                            a frozen segment (gradient_at is null):
+//                                                            where all layers say so, there is no
+//                                                            memory for those at both ends
 //   };
 //
 // bind calls note_activation_size with the sizes of input and output, and static_asserts what it
@@ -155,7 +157,7 @@ struct gradient_target {
 template <class B>
 struct backward_pass {
   const std::byte* packed;
-  typename B::real* plane;  // of the parameters' gradients
+  typename B::real* plane;  // of the parameters' gradients; see skips_frozen_gradients
   write_mode mode;
   int samples;
   detail::ops::statistics_allreduce batch_norm_allreduce;
@@ -223,6 +225,10 @@ concept QuantizesInput =
 template <class Node, class B>
 concept HasGradientOperands =
     requires(Node& node, const backward_pass<B>& pass) { node.gradient_operands(pass); };
+
+/// A node whose backward writes no gradient of a frozen segment.
+template <class Node>
+concept SkipsFrozenGradients = requires { requires Node::skips_frozen_gradients; };
 
 /// The backward pass of a node behind `previous`.
 template <class Node, class B, class N, class Ready, class Previous>

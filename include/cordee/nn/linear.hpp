@@ -26,6 +26,7 @@ class linear_node {
   using real = typename B::real;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   linear_node(const extent& in, int classes, layout_builder& layout)
       : in_(in),
         problem_{static_cast<std::size_t>(in.channels), static_cast<std::size_t>(classes),
@@ -103,6 +104,7 @@ class linear_as_convolution_node {
   using real = typename B::real;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   linear_as_convolution_node(const extent& in, int classes, layout_builder& layout)
       : classes_(static_cast<std::size_t>(classes)),
         filters_(B::numbers({classes, 1, 1})),

@@ -16,6 +16,7 @@
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/precision/precision.hpp>
 
@@ -54,12 +55,26 @@ namespace detail::nn {
 //   look_ahead(packed, batches, seed, step)   before each step, the micro-batches of the next one
 //   pack_anew(plane, packed, s)               packs weights that do not follow from those before
 //   state(packed), restore(packed, numbers, s)    what a checkpoint saves beside the planes
+// Of a network:
+//   freeze(flags)                             from now on passes leave these segments as they are
+//   skips_frozen_gradients                    true, and a backward that takes a plane_part: frozen
+//                                             gradients need no memory
 
 template <class M>
 concept LooksAhead = requires(M m, const typename M::packed_parameters& packed,
                               std::span<const batch<typename M::device>> next) {
   m.look_ahead(packed, next, std::uint64_t{}, std::int64_t{});
 };
+template <class M>
+concept TakesPlanePart =
+    requires { requires M::skips_frozen_gradients; } &&
+    requires(M m, device::plane_part<typename M::precision::master, typename M::device> part,
+             typename M::packed_parameters packed, typename M::device::stream s,
+             void (*ready)(std::size_t)) {
+      m.backward(packed, part, write_mode::add, ready, s);
+      requires !requires { m.backward_packed(packed, part.numbers, write_mode::add, ready, s); } ||
+                   requires { m.backward_packed(packed, part, write_mode::add, ready, s); };
+    };
 template <class M>
 concept HasModelState = requires(const M m, const typename M::packed_parameters& packed) {
   { m.state(packed) } -> std::same_as<std::vector<double>>;

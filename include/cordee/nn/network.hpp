@@ -11,6 +11,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
 #include <cordee/nn/batch_check.hpp>
 #include <cordee/nn/batch_norm_settings.hpp>
 #include <cordee/nn/capture_key.hpp>
@@ -46,6 +47,7 @@ class network
   using number = typename layer_backend::number;
   using real = typename P::master;
   using stream = typename D::stream;
+  using plane_part = detail::device::plane_part<real, D>;
 
  public:
   using precision = P;
@@ -58,6 +60,9 @@ class network
 
   static constexpr extent input = Input;
   static constexpr int classes = Classes;
+  /// Whether backward may get a part of a plane, with all segments that are not frozen.
+  static constexpr bool skips_frozen_gradients =
+      detail::nn::SkipsFrozenGradients<detail::nn::node_of<Root, layer_backend, Input>>;
   using facts::plane_size, facts::segments, facts::tensors;
 
   L loss{};
@@ -123,25 +128,25 @@ class network
   }
 
   template <class Ready>
-  void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
-                Ready&& ready, stream s) {
+  void backward(const packed_parameters& in, plane_part gradients, write_mode mode, Ready&& ready,
+                stream s) {
     run_backward(in, gradients, mode, ready, s, nullptr);
   }
   /// As backward, but the convolutions' gradients stay packed until unpack_gradients, which takes
   /// those of many layers in one launch.
   template <class Ready>
     requires layer_backend::packs_gradients
-  void backward_packed(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+  void backward_packed(const packed_parameters& in, plane_part gradients, write_mode mode,
                        Ready&& ready, stream s) {
     run_backward(in, gradients, mode, ready, s, packing_.gradients());
   }
   /// gradient <- factor (gradient + packed gradient) in `count` segments from `first` on, without
   /// the first term where `mode` is overwrite. A null factor, in device memory, is 1.
-  void unpack_gradients(span_on<real, D> gradients, std::size_t first, std::size_t count,
-                        write_mode mode, const float* factor, stream s)
+  void unpack_gradients(plane_part gradients, std::size_t first, std::size_t count, write_mode mode,
+                        const float* factor, stream s)
     requires layer_backend::packs_gradients
   {
-    packing_.unpack(gradients.data, first, count, mode, factor, s);
+    packing_.unpack(gradients.origin(), first, count, mode, factor, s);
   }
 
   /// Of the last forward. On a GPU it blocks the host. Throws error if a label is out of range.
@@ -217,11 +222,11 @@ class network
                  b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
   }
   template <class Ready>
-  const number* run_backward(const packed_parameters& in, span_on<real, D> gradients,
-                             write_mode mode, Ready&& ready, stream s, std::byte* packed_gradients,
+  const number* run_backward(const packed_parameters& in, plane_part gradients, write_mode mode,
+                             Ready&& ready, stream s, std::byte* packed_gradients,
                              const std::uint8_t* all_frozen = nullptr) {
     expects(trained_, "network: backward requires a preceding forward with phase::train");
-    expects(gradients.size >= plane_size(),
+    expects(gradients.numbers.size >= plane_size() || frozen_.covers(segments(), gradients),
             "network: the plane is smaller than the network's table");
     const number* dx = nullptr;
     run_pass(s, [&] {
@@ -229,13 +234,11 @@ class network
       gradients_.reset(samples * largest_activation_);
       const std::size_t first = frozen_.first_unfrozen();
       bool complete = false;
-      const auto note_ready = detail::nn::with_observer_of(ready, [&](std::size_t k) {
-        ready(k);
-        complete = k <= first;
-      });
+      const auto note_ready = detail::nn::with_observer_of(
+          ready, [&](std::size_t k) { ready(k), complete = k <= first; });
       backward_pass<layer_backend> pass{
-          in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
-          &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
+          in.span().data, gradients.origin(), mode,        samples_, batch_norm_allreduce,
+          &gradients_,    &scratch_,          &workspace_, s,        packed_gradients};
       pass.frozen = all_frozen != nullptr ? all_frozen : frozen_.data();
       if (first > 0 && all_frozen == nullptr) pass.complete = &complete;
       number* dy = gradients_.acquire();

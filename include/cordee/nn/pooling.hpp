@@ -16,6 +16,7 @@ class average_pool_node {
   using number = typename B::number;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   average_pool_node(const extent& in, layout_builder& layout)
       : in_(in),
         activation_(layout.add_activation(sizeof(number) * B::numbers({in.channels, 1, 1}))) {
@@ -49,6 +50,7 @@ class max_pool_node {
   using number = typename B::number;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   max_pool_node(const ops::max_pool_problem& problem, layout_builder& layout)
       : problem_(problem),
         activation_(layout.add_activation((sizeof(number) + 1) * B::numbers(problem.out()))) {

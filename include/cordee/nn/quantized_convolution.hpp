@@ -44,6 +44,7 @@ class quantized_convolution_node {
                                                activation_gradients>::byte_gradient;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   [[gnu::cold, gnu::noinline]] quantized_convolution_node(const convolution_problem& problem,
                                                           layout_builder& layout)
       : problem_(problem),

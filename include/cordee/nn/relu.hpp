@@ -15,6 +15,7 @@ class identity_node {
   using number = typename B::number;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   identity_node(const extent& in, layout_builder& layout) : in_(in) {
     layout.note_activation_size(B::numbers(in));
   }
@@ -36,6 +37,7 @@ class relu_node {
   using number = typename B::number;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   relu_node(const extent& in, layout_builder& layout)
       : in_(in), activation_(layout.add_activation(sizeof(number) * B::numbers(in))) {
     layout.note_activation_size(B::numbers(in));

@@ -21,6 +21,7 @@ class subsample_node {
   using number = typename B::number;
 
  public:
+  static constexpr bool skips_frozen_gradients = true;
   subsample_node(const ops::subsample_problem& problem, layout_builder& layout)
       : problem_(problem),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out))) {
@@ -51,6 +52,8 @@ class subsample_node {
 
 template <class Body, class Norm, class Shortcut>
 struct residual_node {
+  static constexpr bool skips_frozen_gradients =
+      SkipsFrozenGradients<Body> && SkipsFrozenGradients<Norm> && SkipsFrozenGradients<Shortcut>;
   Body body;
   Norm norm;
   Shortcut shortcut;

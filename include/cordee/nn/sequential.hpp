@@ -36,6 +36,7 @@ template <std::size_t... I, class... Nodes>
 struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, Nodes>... {
   using first_node = typename first_type<Nodes...>::type;
   using last_node = typename decltype((std::type_identity<Nodes>{}, ...))::type;
+  static constexpr bool skips_frozen_gradients = (SkipsFrozenGradients<Nodes> && ...);
 
   template <class B>
   void pack_parameters(const pack_pass<B>& pass) const {
@@ -87,6 +88,7 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
 /// The nodes of a repeated layer.
 template <class Node>
 struct repeat_node {
+  static constexpr bool skips_frozen_gradients = SkipsFrozenGradients<Node>;
   extent in;
   std::vector<Node> nodes;
 

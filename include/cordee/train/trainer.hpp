@@ -5,8 +5,7 @@
 //
 //   for each micro-batch:  forward -> backward, which adds to the gradients
 //   during the last one:   segments ready -> bucket complete -> propose -> mix (on the courier)
-//   then:                  all buckets mixed -> finish_reduction (norms, test for NaN)
-//                          -> one accept over the whole arena -> pack_parameters
+//   then:                  all buckets mixed -> finish_reduction -> one accept -> pack_parameters
 //
 // Gradient averaging, gossip, Local SGD and a parameter server differ in `propose` and `mix` alone.
 #pragma once
@@ -67,7 +66,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         options_(detail::train::options_over<M>(reducer, options)),
         device_(model.get_device()),
         stream_(device_.make_stream()),
-        planes_(device_, M::segments(), options_.freeze, reducer_),
+        planes_(device_, M::segments(), options_.freeze, detail::train::frozen_gradients_of<M>,
+                reducer_),
         packed_parameters_(model.make_packed_parameters()),
         readback_(device_),
         gradient_scaler_(device_, options_.loss_scaling, planes_.status(), state_.scale, stream_),
@@ -140,9 +140,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
   [[nodiscard]] span grads() { return planes_.grads(); }
+  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }
   /// Of one segment, such as "layer1.0.conv1.weight".
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
-  [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(grads(), name); }
+  [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(held_grads(), name); }
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
   [[nodiscard]] auto held_slot(int k) { return planes_.held_slot(k); }
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
@@ -206,8 +207,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     exchange_.begin_step(out_.info);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, checks_gradient(), stream_);
-    if (micro.empty() || !detail::train::overwrites(micro.front()))
-      planes_.template clear_gradients<M>(stream_);
+    if (micro.empty() || !detail::train::overwrites(micro.front())) planes_.clear_grads(stream_);
   }
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;

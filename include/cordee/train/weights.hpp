@@ -117,16 +117,21 @@ void expect_fits(const auto& file, std::span<const segment> table,
 /// Rank 0 writes these segments of a plane, and makes folders of the path that are missing; every
 /// rank calls it. The file is complete or absent.
 template <class Run>
-void write_segments(Run& run, const std::string& path, typename Run::span plane,
+void write_segments(Run& run, const std::string& path,
+                    device::plane_part<typename Run::Real, typename Run::device> plane,
                     std::span<const segment> table, io::tensor_metadata metadata) {
   using Real = typename Run::Real;
   using D = typename Run::device;
   if (run.comm().rank() == 0) {
-    const auto numbers = copy_to_host<Real, D>(run.model().get_device(), plane, run.compute());
+    const auto held = copy_to_host<Real, D>(run.model().get_device(), plane.numbers, run.compute());
+    std::vector<Real> zeros;  // of segments of which the run has no numbers
+    for (const segment& s : table)
+      if (!plane.has(s)) zeros.resize(std::max(zeros.size(), s.size));
     std::vector<io::tensor_view> tensors;
     for (const segment& s : table)
-      tensors.push_back(
-          {std::string(s.name), shape_of(s), std::span(numbers).subspan(s.offset, s.size)});
+      tensors.push_back({std::string(s.name), shape_of(s),
+                         plane.has(s) ? std::span(held).subspan(s.offset - plane.offset, s.size)
+                                      : std::span(zeros).first(s.size)});
     metadata.insert(metadata.end(), {{"format", "pt"}, {"cordee", std::string(version)}});
     io::make_folders(path);
     io::save_tensors(path, tensors, metadata);
@@ -162,10 +167,11 @@ void save_evaluated_weights(Run& run, const std::string& path, io::tensor_metada
   });
 }
 
-/// Rank 0 writes its gradient plane as the last step left it. Collective.
+/// Rank 0 writes its gradients as the last step left them, zeros of those that are not held.
+/// Collective.
 template <class Run>
 void write_gradients(Run& run, const std::string& path) {
-  write_segments(run, path, run.grads(),
+  write_segments(run, path, run.held_grads(),
                  run.segments().first(core::count_trainable(run.segments())), {});
 }
 

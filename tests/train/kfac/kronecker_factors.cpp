@@ -152,7 +152,7 @@ TEST_CASE_TEMPLATE("what layers pass to an observer adds up to their gradients a
   model.forward(packed, weights, b, phase::train, cpu::stream{});
   observer seen;
   std::vector<std::size_t> ready;
-  model.backward(packed, {gradients.data(), gradients.size()}, write_mode::add,
+  model.backward(packed, span_on<double, cpu>{gradients.data(), gradients.size()}, write_mode::add,
                  nn::observed_ready{[&](std::size_t k) { ready.push_back(k); }, seen},
                  cpu::stream{});
   CHECK(ready.size() == core::count_trainable(net::segments()));  // each segment, once

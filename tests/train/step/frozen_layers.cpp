@@ -19,8 +19,10 @@
 #include <cordee/train/describe.hpp>
 #include <cordee/train/step/frozen_layers.hpp>
 #include <cordee/train/trainer.hpp>
+#include <cordee/train/weights.hpp>
 
 #include "tests/support/bits.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/small_network.hpp"
 
@@ -177,21 +179,48 @@ TEST_CASE("freeze: frozen tensors are in no bucket, and described") {
   CHECK(describe(run, feed, 1).find("frozen          layer2, bn1: ") != std::string::npos);
 }
 
-TEST_CASE("freeze: frozen tensors have no momentum in memory") {
-  net_type net;
+TEST_CASE(
+    "freeze: frozen tensors have no momentum in memory, and no gradients if layers allow it") {
   const std::size_t plane = net_type::plane_size() * sizeof(double);
-  const auto bytes_of = [&](const names& freeze) {
+  const auto bytes_of = []<class Net>(Net net, const names& freeze) {
     return trainer{net, sgd{}, steady, solo{}, {.freeze = freeze}}.arena_bytes();
   };
-  CHECK(bytes_of("") == 3 * plane);
+  CHECK(bytes_of(net_type{}, "") == 3 * plane);
   std::size_t trained = 0;
   for (const segment& s : net_type::segments().first(net_type::tensors()))
     if (is_among(s, "fc")) trained += detail::core::align_up(s.size) * sizeof(double);
-  CHECK(bytes_of("conv1, bn1, layer") == 2 * plane + trained);
+  CHECK(bytes_of(net_type{}, "conv1, bn1, layer") == plane + 2 * trained);
+  CHECK(bytes_of(watched{}, "conv1, bn1, layer") == 2 * plane + trained);
 }
 
-TEST_CASE("freeze: no step touches the gradients in front of the first group that is trained") {
+TEST_CASE("freeze: gradients that have no memory are refused by name, and saved as zeros") {
   net_type net;
+  auto feed = feed_of(self_comm{});
+  trainer run{net, sgd{}, steady, solo{}, {.freeze = "conv1, bn1, layer1, layer2"}};
+  run.step(feed.next(), 0);
+  CHECK_THROWS_WITH_AS((void)run.grads(),
+                       doctest::Contains("no gradients: held_grads() is those of the others"),
+                       usage_error);
+  CHECK_THROWS_WITH_AS((void)run.grads("conv1.weight"),
+                       doctest::Contains("\"conv1.weight\" is frozen"), usage_error);
+  CHECK(run.grads("layer3.0.conv1.weight").data == run.held_grads().numbers.data);
+  CHECK(run.grads("fc.bias")[0] != 0);
+  const folder files;
+  run.save_gradients(files.file("gradients"));
+  const auto saved = detail::io::tensor_file::open(files.file("gradients"));
+  for (const segment& s : net_type::segments().first(net_type::tensors())) {
+    std::vector<double> numbers(s.size, 7);
+    saved.read(s.name, std::span(numbers));
+    CHECK(numbers ==
+          (run.held_grads().has(s) ? copy(run.grads(s.name)) : std::vector<double>(s.size)));
+  }
+  trainer all{net, sgd{}, steady, solo{}};  // of the same network: nothing is frozen now
+  CHECK_THROWS_WITH_AS(run.step(feed.next(), 0), doctest::Contains("the plane is smaller"),
+                       usage_error);
+}
+
+TEST_CASE("freeze: no step touches gradients that a layer of one's own would not write") {
+  watched net;
   auto feed = feed_of(self_comm{});
   // layer3.0.bn1 is frozen between others, and its gradient is cleared.
   const names frozen{"conv1, bn1, layer1, layer2, layer3.0.conv1, layer3.0.bn1"};
@@ -228,6 +257,13 @@ TEST_CASE("freeze: a layer of bytes keeps the range of its input, and computes n
   CHECK(second[2] != first[2]);  // of a layer that is trained
   for (const float g : run.grads("layer2.0.conv2.weight")) CHECK(g == 0);
   CHECK(run.grads("layer1.0.conv2.weight")[0] != 0);
+  std::vector<float> plane(net.plane_size(), 7);
+  net.backward(
+      run.packed_parameters(), span_on<float, cpu>{plane.data(), plane.size()},
+      write_mode::overwrite, [](std::size_t) {}, run.compute());
+  for (const segment& s : net.segments().first(net.tensors()))
+    CHECK((std::count(&plane[s.offset], &plane[s.offset] + s.size, 7.0f) != 0) ==
+          is_among(s, "layer2"));
 }
 
 TEST_CASE("freeze: names without a tensor, or of all tensors, are refused") {

@@ -122,14 +122,14 @@ class bucket_exchange {
     const auto ready = observed(preconditioner_, micro, info_,
                                 [&](std::size_t k) { last ? segments_ready(k, s) : void(); });
     if constexpr (nn::HasPackedGradients<M>) {
-      model_.backward_packed(packed, planes_.grads(), mode, ready, s);
+      model_.backward_packed(packed, gradients_for<M>(planes_), mode, ready, s);
       if (last) return;
       const std::size_t n = planes_.trainables().size();
       if (n == core::count_trainable(M::segments()))
-        return model_.unpack_gradients(planes_.grads(), 0, n, mode, nullptr, s);
+        return model_.unpack_gradients(gradients_for<M>(planes_), 0, n, mode, nullptr, s);
       for (const bucket& x : buckets()) unpack(x, nullptr, s);  // without what is frozen
     } else {
-      model_.backward(packed, planes_.grads(), mode, ready, s);
+      model_.backward(packed, gradients_for<M>(planes_), mode, ready, s);
     }
   }
   /// A step without samples: the gradient is zero.
@@ -141,8 +141,7 @@ class bucket_exchange {
     for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
       if (scaled) finish_gradient(b, s);
-      if (scaled && next_ == 0)
-        planes_.check_statistics(planes_.grads().subspan(b.offset, b.size), s);
+      if (scaled && next_ == 0) planes_.check_statistics(planes_.gradient_of(b), s);
       if constexpr (checks_early) check_local_gradient(b, s);
       if constexpr (can_measure_noise)
         if (measures_noise_) measure_local_gradient(b, s);
@@ -175,7 +174,7 @@ class bucket_exchange {
   /// collective.
   template <class View, class Stream>
   void accept(const View& v, Stream s) {
-    if constexpr (HasPreconditioner<O>) preconditioner_.precondition(planes_.grads(), info_);
+    if constexpr (HasPreconditioner<O>) preconditioner_.precondition(planes_.held_grads(), info_);
     optimizer_.accept(v, info_, s);
   }
   [[nodiscard]] auto& preconditioner() { return preconditioner_; }
@@ -242,7 +241,7 @@ class bucket_exchange {
     const std::span<const segment> table = M::segments();
     std::size_t first = 0;
     while (table[first].offset < b.offset) ++first;
-    model_.unpack_gradients(planes_.grads(), first, b.segments.size(), mode_, factor, s);
+    model_.unpack_gradients(gradients_for<M>(planes_), first, b.segments.size(), mode_, factor, s);
   }
 
   // The gradient in the plane, without the loss scale.
@@ -250,7 +249,7 @@ class bucket_exchange {
     if constexpr (nn::HasPackedGradients<M>)
       unpack(b, scaler_.device_factor(), s);
     else
-      scaler_.unscale(planes_.grads().subspan(b.offset, b.size), s);
+      scaler_.unscale(planes_.gradient_of(b), s);
   }
 
   // Norms of this rank's gradient in one bucket. Where ranks step on their own gradients it is
@@ -260,7 +259,7 @@ class bucket_exchange {
     if constexpr (exact) return;
     planes_.record_norms(b.segments, b.first_segment, false, s);
     if constexpr (O::needs == agreement::mixing)
-      planes_.clear_if_nonfinite(planes_.grads().subspan(b.offset, b.size), s);
+      planes_.clear_if_nonfinite(planes_.gradient_of(b), s);
   }
 
   void measure_local_gradient(const bucket& b, stream s) {

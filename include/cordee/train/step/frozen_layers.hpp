@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -140,27 +139,6 @@ concept FreezesLayers =
 template <class M>
 [[gnu::cold]] void freeze_layers(M& model, const frozen_layers& frozen) {
   if constexpr (FreezesLayers<M>) model.freeze(frozen.flags(M::segments()).span());
-}
-
-/// Where the group of the first of the unfrozen segments begins: those whose names are alike up to
-/// a dot. Backward of a network writes no gradient before; in the group layers of one's own may
-/// write frozen ones.
-[[gnu::cold, gnu::noinline]] inline std::size_t first_gradient(std::span<const segment> table,
-                                                               std::span<const segment> unfrozen) {
-  const auto group_of = [](const segment& s) { return s.name.substr(0, s.name.find('.')); };
-  std::size_t k = 0;
-  while (k < table.size() && !unfrozen.empty() && group_of(table[k]) != group_of(unfrozen.front()))
-    ++k;
-  return unfrozen.empty() ? 0 : table[k].offset;
-}
-
-/// Memory for a plane of gradients of which frozen ones are not written; null: of the arena.
-template <class Real, class D>
-[[gnu::cold]] std::shared_ptr<void> allocate_zeros(std::size_t n) {
-  if constexpr (requires { D::allocate_zeros(n); })
-    return D::allocate_zeros(n * sizeof(Real));
-  else
-    return nullptr;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -20,6 +20,7 @@
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/frozen_layers.hpp>
+#include <cordee/train/step/gradient_plane.hpp>
 #include <cordee/train/step/named_segment.hpp>
 #include <cordee/train/step/step_status.hpp>
 
@@ -31,41 +32,35 @@ template <class Real, Device D, class O, class R>
 class planes {
  public:
   using span = span_on<Real, D>;
+  using part = device::plane_part<Real, D>;
   using stream = typename D::stream;
   using segments = std::span<const segment>;  // consecutive ones of the table
 
   /// No step exchanges or applies gradients of segments whose names begin with one of `frozen`.
   /// Slots are from the first to the last segment that is trained, unless the optimizer initializes
-  /// them from the weights. On the CPU, frozen gradients that nothing writes take no memory.
-  /// `gradient_memory`: of the device, for the gradients; null: of the arena.
+  /// them from the weights; gradients too, unless the model may write others (`written`).
+  /// `gradient_memory`: of the device, for the gradients; null: of the run's choice.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
-                       std::shared_ptr<void> gradient_memory = nullptr)
+                       std::shared_ptr<void> gradient_memory = nullptr,
+                       frozen_gradients written = frozen_gradients::all)
       : device_(device),
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
-        first_gradient_(first_gradient(table, unfrozen_.span())),
-        gradient_memory_(gradient_memory != nullptr || frozen.empty()
-                             ? gradient_memory
-                             : allocate_zeros<Real, D>(arena<Real, D>::size_of_plane(table))),
+        gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory)),
         arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
         sums_(device, table.size()),
-        step_status_(device, 1) {
-    if (gradient_memory == nullptr) return;
-    const stream s{};
-    clear(grads(), s);
-    device_.finish(s);
-  }
+        step_status_(device, 1) {}
   /// The gradients of an exact optimizer are where the reducer's transport wants them.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen,
-                       const R& reducer)
+                       frozen_gradients written, const R& reducer)
       : planes(device, table, frozen,
-               O::needs == agreement::exact
-                   ? comm::allocate_registered<Real>(reducer, device,
-                                                     arena<Real, D>::size_of_plane(table))
-                   : nullptr) {}
+               O::needs == agreement::exact ? gradient_plane<Real, D>::allocate_registered(
+                                                  reducer, device, table, frozen, written)
+                                            : nullptr,
+               written) {}
 
   [[nodiscard]] segments table() const { return table_; }
   /// Without those that are frozen.
@@ -73,25 +68,29 @@ class planes {
     return unfrozen_.empty() ? table_.first(core::count_trainable(table_)) : unfrozen_.span();
   }
   [[nodiscard]] std::size_t bytes() const {
-    return (arena_.size() + (gradient_memory_ == nullptr ? 0 : arena_.plane_size())) * sizeof(Real);
+    return (arena_.size() + (gradients_.is_in_arena() ? 0 : gradients_.size())) * sizeof(Real);
   }
 
   [[nodiscard]] span weights() { return arena_.plane(0); }
-  [[nodiscard]] span grads() {
-    if (gradient_memory_ == nullptr) return arena_.plane(1);
-    return {static_cast<Real*>(gradient_memory_.get()), arena_.plane_size()};
+  /// The gradients, or slot k of the optimizer or k - O::slots of the reducer: as much as there is.
+  [[nodiscard]] part held_grads() {
+    return gradients_.is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
   }
-  /// Slot k of the optimizer, or k - O::slots of the reducer: as much of it as there is.
-  [[nodiscard]] device::plane_part<Real, D> held_slot(int k) {
+  [[nodiscard]] part held_slot(int k) {
     return {arena_.plane(first_slot() + k), first_slot_offset()};
   }
-  [[nodiscard]] span slot(int k) { return held_slot(k).whole(arena_.plane_size()); }
+  [[nodiscard]] span grads() {
+    return held_grads().whole(arena_.plane_size(), "gradients", "held_grads()");
+  }
+  [[nodiscard]] span slot(int k) {
+    return held_slot(k).whole(arena_.plane_size(), "slots", "held_slot(k)");
+  }
   [[nodiscard]] span reducer_slot(int k) { return slot(O::slots + k); }
   /// The numbers of a segment in a plane.
-  [[nodiscard]] span span_of(span plane, std::string_view name) const {
-    const segment& s = named_segment(table_, name);
-    return plane.subspan(s.offset, s.size);
+  [[nodiscard]] span span_of(const part& plane, std::string_view name) const {
+    return plane.of(named_segment(table_, name));
   }
+  [[nodiscard]] span gradient_of(const bucket& b) { return held_grads().of(b.offset, b.size); }
   [[nodiscard]] span statistics() {
     return weights().subspan(trainable_size(), saved_statistics_.size());
   }
@@ -101,10 +100,10 @@ class planes {
   [[nodiscard]] const step_status* status() const { return step_status_.span().data; }
 
   void clear(span x, stream s) { device_.clear(x.data, x.size * sizeof(Real), s); }
-  template <class M>
-  void clear_gradients(stream s) {
-    const std::size_t first = FreezesLayers<M> ? first_gradient_ : 0;
-    clear(grads().subspan(first, grads().size - first), s);
+  void clear_grads(stream s) {
+    const part all = held_grads();
+    const std::size_t first = gradients_.first_written();
+    clear(all.of(first, all.offset + all.numbers.size - first), s);
   }
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
@@ -157,13 +156,14 @@ class planes {
                                                            bool finite) {
     const std::size_t start = some.front().offset;
     const std::size_t size = some.back().offset + detail::core::align_up(some.back().size) - start;
-    const auto part_of = [&](span plane) { return span_on<Real, To>{plane.data + start, size}; };
+    const auto part_of = [&](const part& plane) {
+      return span_on<Real, To>{plane.of(start, size).data, size};
+    };
     const auto per_segment = [&](buffer<double, D>& x) {
       return span_on<double, To>{x.span().data + first, some.size()};
     };
-    optimizer_view<Real, To, O::slots> v{part_of(weights()), part_of(grads()), {}, some};
-    for (int k = 0; k < O::slots; ++k)
-      v.slots[static_cast<std::size_t>(k)] = {held_slot(k).of(start, size).data, size};
+    optimizer_view<Real, To, O::slots> v{part_of(weights()), part_of(held_grads()), {}, some};
+    for (int k = 0; k < O::slots; ++k) v.slots[static_cast<std::size_t>(k)] = part_of(held_slot(k));
     v.squared_weight_norms = per_segment(squared_weight_norms_);
     v.squared_grad_norms = per_segment(squared_grad_norms_);
     v.squared_global_norm = {&status()->squared_global_norm, 1};
@@ -176,14 +176,14 @@ class planes {
   /// Computes the squared norms of the gradient, and of the weights if wanted, of some segments.
   void compute_norms(segments some, std::size_t first, bool weights_too, stream s) {
     const std::size_t start = some.front().offset, size = some.back().end() - start;
-    const auto part = [&](span plane) { return plane.subspan(start, size); };
+    const span gradient = held_grads().of(start, size);
     const auto norms = [&](auto& all) { return all.span().subspan(first, some.size()); };
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     if (weights_too)
-      segmented_squares<Real>(s, some, part(grads()), norms(squared_grad_norms_), part(weights()),
-                              norms(squared_weight_norms_));
+      segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_),
+                              weights().subspan(start, size), norms(squared_weight_norms_));
     else
-      segmented_squares<Real>(s, some, part(grads()), norms(squared_grad_norms_));
+      segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_));
   }
   /// Enters the gradient's norms in the status, see record_norms_op.
   void record_norms(segments some, std::size_t first, bool keep_nonfinite, stream s) {
@@ -249,7 +249,7 @@ class planes {
   static constexpr bool initializes =
       optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
   /// The arena's plane behind weights and gradients.
-  [[nodiscard]] int first_slot() const { return gradient_memory_ == nullptr ? 2 : 1; }
+  [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() ? 2 : 1; }
   [[nodiscard]] bool has_whole_slots() const { return initializes || unfrozen_.empty(); }
   [[nodiscard]] std::size_t first_slot_offset() const {
     return has_whole_slots() ? 0 : unfrozen_[0].offset;
@@ -286,8 +286,7 @@ class planes {
   D device_;
   segments table_;
   core::pod_vector<segment> unfrozen_;  // empty where none is frozen
-  std::size_t first_gradient_;
-  std::shared_ptr<void> gradient_memory_;
+  gradient_plane<Real, D> gradients_;
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment
