@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks the umbrellas. cordee.hpp lists exactly the headers that declare names in namespace cordee (components have
-# headers of their own; a header of include lines alone may be listed); names in cordee::detail come along.
+# headers of their own; a header of include lines alone may be listed) and train/weights.hpp, which the trainer's save and load
+# need; names in cordee::detail come along.
 # A header that is included, directly or not, neither by cordee.hpp nor by a component's header is an error.
 # Usage: cmake -D ROOT=<folder that contains cordee/> -P umbrella.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -69,7 +70,7 @@ foreach(header IN LISTS headers)
   declares_names(${header} declares)
   if(declares STREQUAL "TRUE" AND NOT listed)
     message(SEND_ERROR "cordee.hpp does not include ${header}, which declares names in namespace cordee")
-  elseif(declares STREQUAL "FALSE" AND listed)
+  elseif(declares STREQUAL "FALSE" AND listed AND NOT header STREQUAL "cordee/train/weights.hpp")
     message(SEND_ERROR "cordee.hpp includes ${header}, which declares no name in namespace cordee")
   endif()
 endforeach()

@@ -163,6 +163,7 @@
 #include <cordee/train/measure/predict.hpp>
 #include <cordee/train/step/step.hpp>
 #include <cordee/train/trainer.hpp>
+#include <cordee/train/weights.hpp>
 
 #if defined(CORDEE_HAS_CUDA) && defined(__CUDACC__)
 #include <cordee/cordee.cuh>
