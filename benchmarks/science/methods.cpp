@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Accuracy after a fixed number of epochs at batches 128, 1,024 and 8,192, by the methods for large
-// batches; what each paper claims, and when it counts as seen, is in docs/large_batch.md.
+// batches; what each paper claims, and when it counts as reproduced, is in docs/large_batch.md.
 //
 //   each method and batch    three learning rates, given for batch 128 and scaled by the method's
 //                            rule, by the first seed; the best one, and the best one of batch 128
