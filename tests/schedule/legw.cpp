@@ -92,7 +92,7 @@ TEST_CASE("legw forwards the loss to an adaptive schedule, and describes itself"
   };
   static_assert(AdaptiveSchedule<legw<observing>> && !AdaptiveSchedule<legw<constant>>);
   legw s{0, observing{}, 256, 1024};
-  s.observe({0, 3});
+  detail::schedule::observe(s, {0, 3});
   CHECK(s(0) == 6);
   CHECK(legw{0.25, constant{0.1}, 256, 1024}.describe() ==
         "LEGW, 1024/256: warm-up over the first 1 epochs of 2 times: constant 0.1");

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -68,6 +69,31 @@ TEST_CASE("a schedule with observe is adaptive, others are not") {
   s.observe({0, 2.0});
   s.observe({1, 0.5});
   CHECK(s(1) == 0.5);
+}
+
+/// A wrapper that declares none of the optional members.
+template <Schedule S>
+struct halved {
+  S inner{};
+  double operator()(double epoch) const { return inner(epoch) / 2; }
+};
+struct counting {
+  std::vector<double> seen{};
+  double operator()(double) const { return 1; }
+  [[nodiscard]] double end_epoch() const { return 7; }
+  void observe(const observation& o) { seen.push_back(o.loss); }
+  [[nodiscard]] std::vector<double>& state() { return seen; }
+};
+static_assert(AdaptiveSchedule<halved<halved<counting>>> && HasScheduleState<halved<counting>>);
+static_assert(!AdaptiveSchedule<halved<constant>> && !HasScheduleState<halved<constant>>);
+
+TEST_CASE("schedule: a wrapper has the optional members of the schedule inside") {
+  halved<halved<counting>> s{};
+  observe(s, {0, 3});
+  CHECK(s(0) == 0.25);
+  CHECK(s.inner.inner.seen == std::vector{3.0});
+  CHECK(&state_of(s) == &s.inner.inner.seen);
+  CHECK(end_epoch_of(s) == 7);
 }
 
 TEST_CASE("end_epoch_of: wrappers forward end_epoch; a schedule without it has no end") {

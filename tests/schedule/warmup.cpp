@@ -123,7 +123,7 @@ TEST_CASE("warm-up forwards losses to an adaptive schedule, warmup_then with shi
   int calls = 0;
   double last = 0;
   warmup over{2, counting{&calls, &last}};
-  over.observe({1, 0.5});
+  detail::schedule::observe(over, {1, 0.5});
   CHECK(calls == 1);
   warmup_then before{2, counting{&calls, &last}};
   before.observe({1, 0.5});  // before the first epoch of the schedule

@@ -75,7 +75,7 @@ std::vector<double> expected_learning_rates(S s, const std::vector<double>& trai
       seen.epoch_loss = training[e];
       seen.validation_loss = validation[e];
     }
-    s.observe(seen);
+    detail::schedule::observe(s, seen);
   }
   return out;
 }

@@ -32,16 +32,6 @@ struct batch_scaled {
     const double end = detail::schedule::end_epoch_of(inner);
     return batch.begin() == batch.end() ? end : std::fmax(end, batch.end()[-1].epoch);
   }
-  void observe(const observation& seen)
-    requires detail::schedule::AdaptiveSchedule<S>
-  {
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
-  }
   [[nodiscard]] std::string describe() const {
     return concat("times (B/B0)^", exponent, ", where B is ", batch.describe(), ": ",
                   cordee::describe(inner));

@@ -52,17 +52,6 @@ struct legw {
     return factor() * (epoch < length ? detail::schedule::ramp(epoch, length, 0, inner(length))
                                       : inner(epoch));
   }
-  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(const observation& seen)
-    requires detail::schedule::AdaptiveSchedule<S>
-  {
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
-  }
   [[nodiscard]] std::string describe() const {
     return concat("LEGW, ", global_batch, "/", reference_batch, ": warm-up over the first ",
                   epochs(), " epochs of ", factor(), " times: ", cordee::describe(inner));

@@ -50,17 +50,6 @@ struct scaled {
     expects(factor > 0, "scaled: .factor must be positive");
     return factor * inner(epoch);
   }
-  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(const observation& seen)
-    requires detail::schedule::AdaptiveSchedule<S>
-  {
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
-  }
   [[nodiscard]] std::string describe() const {
     return concat(factor, " times: ", cordee::describe(inner));
   }
@@ -78,17 +67,6 @@ struct linear_scaled {
     return detail::schedule::batch_ratio(reference_batch, global_batch);
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
-  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(const observation& seen)
-    requires detail::schedule::AdaptiveSchedule<S>
-  {
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
-  }
   [[nodiscard]] std::string describe() const {
     return concat(factor(), " = ", global_batch, "/", reference_batch,
                   " times: ", cordee::describe(inner));
@@ -107,17 +85,6 @@ struct sqrt_scaled {
     return std::sqrt(detail::schedule::batch_ratio(reference_batch, global_batch));
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
-  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(const observation& seen)
-    requires detail::schedule::AdaptiveSchedule<S>
-  {
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
-  }
   [[nodiscard]] std::string describe() const {
     return concat(factor(), " = sqrt(", global_batch, "/", reference_batch,
                   ") times: ", cordee::describe(inner));

@@ -20,11 +20,13 @@
 //                                                  fit gives to the loader after each epoch
 //   };
 //
-// It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A mistyped member is
-// a compile error that states the right one, and so is a likely misspelling. The defaults are those
-// of `describe`, `end_epoch_of` and `AdaptiveSchedule` below, not of a base: a lambda has none, and
-// at designated initializers of an aggregate with a base GCC warns (-Wmissing-field-initializers,
-// of -Wextra). One line tests a schedule: CHECK(schedule_laws(my_schedule{}, 90) == "").
+// It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A wrapper of your own
+// names the schedule inside `inner` and has the optional members of that where it declares none,
+// but for describe() and batch_decided(). A mistyped member is a compile error that states the
+// right one, and so is a likely misspelling. The defaults are those of `describe`, `end_epoch_of`
+// and `AdaptiveSchedule` below, not of a base: a lambda has none, and at designated initializers of
+// an aggregate with a base GCC warns (-Wmissing-field-initializers, of -Wextra). One line tests a
+// schedule: CHECK(schedule_laws(my_schedule{}, 90) == "").
 //
 // The argument counts data and not steps, so a change of the batch changes no schedule. The first
 // update of a run has the learning rate of epoch 0.
@@ -67,26 +69,71 @@ struct observation {
 
 namespace detail::schedule {
 
+/// A schedule that wraps another one, its member `inner`, and has the optional members of `inner`
+/// where it declares none itself.
+template <class S>
+concept WrapsSchedule =
+    requires { &S::inner; } && Schedule<std::remove_cvref_t<decltype(S::inner)>>;
+template <WrapsSchedule S>
+using inner_of = std::remove_cvref_t<decltype(S::inner)>;
+
+template <class S>
+concept DeclaresObserve = requires(S s, const observation& seen) {
+  { s.observe(seen) };
+};
+template <class S>
+concept DeclaresState = requires(S s) {
+  { s.state() } -> std::same_as<std::span<double>>;
+} || requires(S s) {
+  { s.state() } -> std::same_as<std::vector<double>&>;
+};
+template <class S>
+consteval bool observes() {
+  if constexpr (DeclaresObserve<S>)
+    return true;
+  else if constexpr (WrapsSchedule<S>)
+    return observes<inner_of<S>>();
+  else
+    return false;
+}
+template <class S>
+consteval bool shows_state() {
+  if constexpr (DeclaresState<S>)
+    return true;
+  else if constexpr (WrapsSchedule<S>)
+    return shows_state<inner_of<S>>();
+  else
+    return false;
+}
+
 /// A schedule with state, which observes what all ranks have observed, so that the learning rate
 /// stays equal on all ranks.
 template <class S>
-concept AdaptiveSchedule = Schedule<S> && requires(S s, const observation& seen) {
-  { s.observe(seen) };
-};
+concept AdaptiveSchedule = Schedule<S> && observes<S>();
 
 /// A schedule that shows the numbers which observe() changes, in its own memory.
 template <class S>
-concept HasScheduleState = Schedule<S> && (
-                                              requires(S s) {
-                                                { s.state() } -> std::same_as<std::span<double>>;
-                                              } ||
-                                              requires(S s) {
-                                                { s.state() } -> std::same_as<std::vector<double>&>;
-                                              });
+concept HasScheduleState = Schedule<S> && shows_state<S>();
+
+template <AdaptiveSchedule S>
+void observe(S& schedule, const observation& seen) {
+  if constexpr (DeclaresObserve<S>)
+    schedule.observe(seen);
+  else
+    observe(schedule.inner, seen);
+}
+/// A span or a vector, which may be replaced.
+template <HasScheduleState S>
+decltype(auto) state_of(S& schedule) {
+  if constexpr (DeclaresState<S>)
+    return schedule.state();
+  else
+    return state_of(schedule.inner);
+}
 
 /// A schedule that decides the global batch as well.
 template <class S>
-concept DecidesBatch = AdaptiveSchedule<S> && requires(const S s) {
+concept DecidesBatch = DeclaresObserve<S> && requires(const S s) {
   { s.batch_decided() } -> std::same_as<batch_schedule>;
 };
 /// A schedule inside `S` does, which fit does not look for there.
@@ -209,11 +256,13 @@ double learning_rate_of(const S& schedule, double epoch) {
 }
 
 /// The epoch from which the learning rate is constant (often zero): that of `end_epoch()`, else
-/// infinity. Wrappers forward it.
+/// that of the schedule that it wraps, else infinity.
 template <Schedule S>
 double end_epoch_of(const S& schedule) {
   if constexpr (has_end_epoch<S>)
     return schedule.end_epoch();
+  else if constexpr (WrapsSchedule<S>)
+    return end_epoch_of(schedule.inner);
   else
     return std::numeric_limits<double>::infinity();
 }

@@ -33,19 +33,19 @@ struct then {
     requires(detail::schedule::AdaptiveSchedule<A> || detail::schedule::AdaptiveSchedule<B>)
   {
     if constexpr (detail::schedule::AdaptiveSchedule<A>) {
-      if (seen.epoch < epochs) first.observe(seen);
+      if (seen.epoch < epochs) detail::schedule::observe(first, seen);
     } else if (seen.epoch >= epochs) {
       seen.epoch -= epochs;
-      second.observe(seen);
+      detail::schedule::observe(second, seen);
     }
   }
   [[nodiscard]] decltype(auto) state()
     requires(detail::schedule::HasScheduleState<A> || detail::schedule::HasScheduleState<B>)
   {
     if constexpr (detail::schedule::HasScheduleState<A>)
-      return first.state();
+      return detail::schedule::state_of(first);
     else
-      return second.state();
+      return detail::schedule::state_of(second);
   }
   [[nodiscard]] std::string describe() const {
     return concat(cordee::describe(first), "; from epoch ", epochs,

@@ -49,17 +49,6 @@ struct warmup {
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(epochs))
                           : inner(epoch);
   }
-  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(const observation& seen)
-    requires detail::schedule::AdaptiveSchedule<S>
-  {
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
-  }
   [[nodiscard]] std::string describe() const {
     return concat("warm-up from ", start.value, " over the first ", epochs,
                   " epochs of: ", cordee::describe(inner));
@@ -88,12 +77,7 @@ struct warmup_then {
   {
     if (seen.epoch < epochs) return;
     seen.epoch -= epochs;
-    inner.observe(seen);
-  }
-  [[nodiscard]] decltype(auto) state()
-    requires detail::schedule::HasScheduleState<S>
-  {
-    return inner.state();
+    detail::schedule::observe(inner, seen);
   }
   [[nodiscard]] std::string describe() const {
     return concat("warm-up from ", start.value, " over ", epochs,

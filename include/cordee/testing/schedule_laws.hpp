@@ -82,8 +82,8 @@ std::string observes_deterministically(S schedule, double epochs) {
       const double loss = k % 50 == 49 ? 1e30 : 2 + std::sin(0.1 * k) / (1 + 0.01 * k);
       observation seen{e, loss};
       if (k % 20 == 19) seen.epoch_loss = seen.validation_loss = loss;
-      schedule.observe(seen);
-      other.observe(seen);
+      detail::schedule::observe(schedule, seen);
+      detail::schedule::observe(other, seen);
       const double learning_rate = schedule(e);
       if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
         return concat("after a loss of ", loss, " the learning rate at epoch ", e, " is ",

@@ -39,7 +39,7 @@ void observe_update(Run& run, const F& feed, const epoch_record& e, bool epoch_e
     seen.epoch_loss = e.train.mean_loss();
     if (e.validation) seen.validation_loss = e.validation->mean_loss();
   }
-  run.schedule().observe(seen);
+  schedule::observe(run.schedule(), seen);
   if (epoch_ends) agree_on_schedule(run);
 }
 

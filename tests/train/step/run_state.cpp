@@ -240,7 +240,7 @@ TEST_CASE("run_state: an adaptive schedule shows its numbers, through wrappers t
   static_assert(!detail::schedule::HasScheduleState<decltype(slow_start)>);
   quadratic<fp64> model;
   trainer run{model, sgd{}, warmup{0, halving{}}, solo{}};
-  run.schedule().observe({0, 1});
+  detail::schedule::observe(run.schedule(), observation{0, 1});
   CHECK(run.state().schedule == std::vector<double>{0.5});
   trainer other{model, sgd{}, warmup{0, halving{}}, solo{}};
   other.restore(run.state());

@@ -110,7 +110,7 @@ template <class Real, class S, class R, class P>
 [[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer,
                                       const P& preconditioner) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
-    const std::span<const double> numbers = schedule.state();
+    const std::span<const double> numbers = detail::schedule::state_of(schedule);
     own.schedule.assign(numbers.data(), numbers.data() + numbers.size());
   }
   if constexpr (comm::HasReducerState<R, Real>) {
@@ -128,7 +128,7 @@ template <class Real, class S, class R, class P>
 /// another and may not.
 template <class S>
 std::span<double> schedule_numbers(S& schedule, std::size_t n) {
-  auto&& numbers = schedule.state();
+  auto&& numbers = detail::schedule::state_of(schedule);
   if constexpr (requires { numbers.resize(n); })
     numbers.resize(n);
   else if (numbers.size() != n)
@@ -143,7 +143,8 @@ template <class Run>
 void agree_on_schedule(Run& run) {
   using S = std::remove_cvref_t<decltype(run.schedule())>;
   if constexpr (detail::schedule::HasScheduleState<S>) {
-    std::array<double, 1> count{static_cast<double>(std::span(run.schedule().state()).size())};
+    std::array<double, 1> count{
+        static_cast<double>(std::span(detail::schedule::state_of(run.schedule())).size())};
     comm::broadcast(run.comm(), span_on<double, cpu>{count.data(), 1}, cpu::stream{});
     const auto numbers = schedule_numbers(run.schedule(), static_cast<std::size_t>(count[0]));
     comm::broadcast(run.comm(), span_on<double, cpu>{numbers.data(), numbers.size()},
