@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds CUDA: sets cordee_found_cuda, with the target CUDA::cudart_static. Neither a driver nor a GPU is needed to
+# Finds CUDA: sets cordee_found_cuda to OFF without a compiler; the target is CUDA::cudart_static. Neither a driver nor a GPU is needed to
 # compile; programs that are run without them fail with a message.
 include(CheckLanguage)
 check_language(CUDA)
@@ -13,12 +13,9 @@ endif()
 find_library(CUDA_CUDART NAMES cudart libcudart.so.13 libcudart.so.12
   PATHS ${CUDAToolkit_ROOT} PATH_SUFFIXES lib64 lib NO_DEFAULT_PATH)
 find_package(CUDAToolkit 12 QUIET)
-set(cordee_found_cuda OFF)
-if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cudart_static)
-  set(cordee_found_cuda ON)
+if(NOT CMAKE_CUDA_COMPILER)
+  set(cordee_found_cuda OFF)
 endif()
-set(cordee_cuda_absent
-  "a CUDA compiler and the CUDA runtime, version 12 or later, which were not found: install the CUDA toolkit and put nvcc on the PATH, or set CMAKE_CUDA_COMPILER")
 
 # The kernels need compute capability 8.0 (cp.async, 16-bit tensor cores). A project whose languages have CUDA before
 # cordee is added gets the compiler's default from CMake, nvcc 13's being 75. So when all of the project has been read,

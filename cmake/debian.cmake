@@ -28,14 +28,21 @@ if(cordee_with_zlib)
   set(CPACK_DEBIAN_PACKAGE_DEPENDS zlib1g-dev)
 endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake (>= 3.25), g++ (>= 4:12) | clang (>= 1:16)")
-string(CONCAT CPACK_DEBIAN_PACKAGE_SUGGESTS "doctest-dev, libarchive-dev, libboost-context-dev, libdnnl-dev, libjpeg-dev, libnccl-dev, "
-  "libpng-dev, libopenmpi-dev | libmpich-dev, libxxhash-dev, libzmq3-dev, nlohmann-json3-dev, nvidia-cuda-toolkit")
+set(suggested nvidia-cuda-toolkit)
+foreach(component IN LISTS cordee_components)
+  string(REGEX MATCHALL "[a-z0-9-]+-dev( or [a-z0-9-]+-dev)*" packages "${cordee_${component}_ABSENT}")
+  list(APPEND suggested ${packages})
+endforeach()
+list(REMOVE_DUPLICATES suggested)
+list(SORT suggested)
+list(JOIN suggested ", " CPACK_DEBIAN_PACKAGE_SUGGESTS)
+string(REPLACE " or " " | " CPACK_DEBIAN_PACKAGE_SUGGESTS "${CPACK_DEBIAN_PACKAGE_SUGGESTS}")
+list(JOIN cordee_components ", " components)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Cordee is a header-only library of C++20 and CUDA. Precision, optimizer,
 learning-rate schedule and reducer are types, a trainer is their composition,
 checked when it compiles. Ranks are threads, or processes over MPI or NCCL.
 .
-A program uses it with find_package(cordee). Components need the suggested
-packages: testing (doctest), onednn (libdnnl), mpi, cuda, nccl, checkpoint
-(nlohmann-json and xxHash), images (libjpeg and libpng), webdataset
-(libarchive), simulated (Boost.Context), zeromq (libzmq).")
+A program uses it with find_package(cordee). Its components are
+${components};
+each needs one or two of the suggested packages.")
 include(CPack)

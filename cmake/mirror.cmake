@@ -9,7 +9,10 @@
 # include them. Further tests, of a part of a header or of several headers, may have any name.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${HEADERS}/cordee/*.cuh)
-list(REMOVE_ITEM headers cordee.hpp cordee.cuh comm/mpi.hpp comm/nccl.hpp comm/simulated.hpp comm/zeromq.hpp)
+include(${CMAKE_CURRENT_LIST_DIR}/components.cmake)
+set(components ${cordee_components})
+list(TRANSFORM components REPLACE "(.+)" "comm/\\1.hpp")
+list(REMOVE_ITEM headers cordee.hpp cordee.cuh ${components})
 if(NOT headers)
   message(FATAL_ERROR "no headers below ${HEADERS}/cordee")
 endif()

@@ -7,7 +7,11 @@
 # A header that is included, directly or not, neither by cordee.hpp nor by a component's header is an error.
 # Usage: cmake -D ROOT=<folder that contains cordee/> -P umbrella.cmake
 cmake_minimum_required(VERSION 3.25)
-set(component "^cordee/(testing/|checkpoint/|infer/|images/|ops/gpu/|ops/engines/(cudnn|tensor_core|onednn)/|ops/engines/reference/gpu\\.hpp|device/cuda_|comm/(transports/)?(bootstrap|mpi|nccl|simulated|zeromq)[./])")
+include(${CMAKE_CURRENT_LIST_DIR}/components.cmake)
+set(component "/infer/|/bootstrap/")
+foreach(name IN LISTS cordee_components)
+  string(APPEND component "|${cordee_${name}_HEADERS}")
+endforeach()
 file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
 
 # reach(HEADER): adds HEADER and all headers that it includes, directly or not, to `reached`.

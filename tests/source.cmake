@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of the source itself: layers, the umbrella, a test for each header, README's program, paths that pages and
-# comments name, the formatting.
+# Tests of the source itself: layers, the umbrella, the components, a test for each header, README's program, paths that
+# pages and comments name, the formatting.
 add_test(NAME source.layering COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/layering.cmake)
 foreach(violation "optim/sideways.hpp:5: optim may not include comm/reducers/ring.hpp"
@@ -43,6 +43,17 @@ foreach(violation "written.hpp: %8.3f" "written.hpp: strtod" "streamed.cpp: the 
 endforeach()
 add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
+add_test(NAME source.components COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
+  -D README=${PROJECT_SOURCE_DIR}/README.md -P ${PROJECT_SOURCE_DIR}/cmake/registered.cmake)
+foreach(violation "foreign.hpp includes ucp/api/ucp.h" "component mpi has no header" "no row for mpi" "components has teapot")
+  string(REGEX REPLACE "[ /]" "_" name ${violation})
+  string(REGEX REPLACE " " "[ \n]+" expected ${violation})
+  add_test(NAME source.components_detects.${name} COMMAND ${CMAKE_COMMAND}
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations
+    -D README=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations/README.md -P ${PROJECT_SOURCE_DIR}/cmake/registered.cmake)
+  set_tests_properties(source.components_detects.${name} PROPERTIES
+    PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)
+endforeach()
 add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include -D MOST=227
   -P ${PROJECT_SOURCE_DIR}/cmake/public_names.cmake)
 # Public names without docstring are no more than scripts/reference/undocumented.txt allows; the tables of options in
@@ -102,6 +113,7 @@ find_program(CLANG_FORMAT NAMES clang-format-16)
 add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
-set_tests_properties(source.layering source.file_length source.readme source.paths source.umbrella source.public_names source.device_code
+set_tests_properties(source.layering source.file_length source.readme source.paths source.umbrella source.components
+  source.public_names source.device_code
   source.assigned_lists source.opens source.mirror source.locale source.format
   PROPERTIES TIMEOUT 900 LABELS source)

@@ -45,10 +45,8 @@ class Cordee(ConanFile):
     def generate(self):
         CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "EXAMPLES", "BENCHMARKS"):
-            toolchain.cache_variables[f"CORDEE_{part}"] = "OFF"
         # Components look for their libraries where a program asks for them; the package needs none.
-        for part in ("ONEDNN", "MPI", "CUDA", "NCCL", "CHECKPOINT", "IMAGES", "WEBDATASET", "SIMULATED"):
+        for part in ("TESTS", "EXAMPLES", "BENCHMARKS", "COMPONENTS"):
             toolchain.cache_variables[f"CORDEE_{part}"] = "OFF"
         toolchain.cache_variables["CORDEE_ZLIB"] = "ON" if self.options.with_zlib else "OFF"
         toolchain.generate()

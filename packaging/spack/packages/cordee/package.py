@@ -44,8 +44,6 @@ class Cordee(CMakePackage):
 
     def cmake_args(self):
         # Components look for their libraries where a program asks for them: a variant installs what they need.
-        off = ("TESTS", "EXAMPLES", "BENCHMARKS", "ONEDNN", "MPI", "CUDA", "NCCL", "CHECKPOINT", "IMAGES", "WEBDATASET", "SIMULATED",
-               "ZEROMQ")
-        return [self.define(f"CORDEE_{part}", "OFF") for part in off] + [
+        return [self.define(f"CORDEE_{part}", "OFF") for part in ("TESTS", "EXAMPLES", "BENCHMARKS", "COMPONENTS")] + [
             self.define("CORDEE_ZLIB", "ON" if self.spec.satisfies("+zlib") else "OFF")
         ]

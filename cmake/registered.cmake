@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks what components.cmake registers. A header that includes another library's belongs to a component; each component
+# has headers, and a row in the README's table. The library itself needs a C++ compiler, Linux and, where found, zlib.
+# Usage: cmake -D ROOT=<folder that contains cordee/> -D README=<README.md> -P registered.cmake
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/components.cmake)
+set(system "^[a-z_]+$|^(sys|netinet)/[a-z]+[.]h$|^zlib[.]h$|^(arm_neon|cxxabi|dirent|fcntl|ifaddrs|immintrin|netdb|poll|sched|signal|stddef|stdint|unistd)[.]h$")
+file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
+set(all ${headers})
+foreach(component IN LISTS cordee_components)
+  set(own ${all})
+  list(FILTER own INCLUDE REGEX "${cordee_${component}_HEADERS}")
+  list(FILTER headers EXCLUDE REGEX "${cordee_${component}_HEADERS}")
+  if(NOT own)
+    message(SEND_ERROR "component ${component} has no header that matches ${cordee_${component}_HEADERS}")
+  endif()
+endforeach()
+foreach(header IN LISTS headers)
+  file(STRINGS ${ROOT}/${header} lines REGEX "^ *# *include *<")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[^<]*<([^>]*)>.*" "\\1" included "${line}")
+    if(NOT included MATCHES "${system}|^cordee[/:]")
+      message(SEND_ERROR "${header} includes ${included}, but belongs to no component: register it in cmake/components.cmake")
+    endif()
+  endforeach()
+endforeach()
+
+file(READ ${README} text)
+string(REGEX MATCH "\n[|] component [|][^#]*" table "${text}")
+string(REGEX MATCHALL "\n[|] `[a-z]+`" rows "${table}")
+list(TRANSFORM rows REPLACE "[^a-z]" "")
+foreach(component IN LISTS cordee_components)
+  if(NOT component IN_LIST rows)
+    message(SEND_ERROR "README.md's table of components has no row for ${component}")
+  endif()
+endforeach()
+list(REMOVE_ITEM rows ${cordee_components})
+if(rows)
+  message(SEND_ERROR "README.md's table of components has ${rows}, which components.cmake does not register")
+endif()
