@@ -24,10 +24,10 @@
 //     check_segments(table)   accepts all        throws usage_error for names that it misses
 //     average_slot            none               int: slot of an average of the weights, which is
 //                                                evaluated and saved
-//     has_preconditioner, preconditioner<M, R>  none  a bool and a type:
-//     train/step/preconditioner.hpp write_direction(v, info, s), and momentum or beta1      what
-//     optim/direction.hpp needs; no
-//                                                             default
+//     has_preconditioner,     none               a bool and a type:
+//     preconditioner<M, R>                       train/step/preconditioner.hpp
+//     write_direction(v, info, s),  no default   what optim/direction.hpp needs
+//     and momentum or beta1
 //   };
 //
 // Ranks compare describe() before the first step: it has every option, and is equal on all ranks.
