@@ -3,6 +3,10 @@
 //
 // Reducers between ranks on one emulated GPU, and skipped steps: with work done at once, and as
 // late as streams allow.
+#include <array>
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <cordee/ops/engines/reference/gpu.hpp>
@@ -23,6 +27,41 @@
 using namespace cordee;
 using namespace support;
 
+namespace {
+
+using one_pixel = network<sequential<batch_norm<>, linear<tiny_classes>>, fp32, emulated, reference,
+                          extent{2, 1, 1}, tiny_classes>;
+
+/// What a step is refused with; counts[r] are the samples of rank r's micro-batches.
+std::string refusal(const std::vector<std::vector<int>>& counts, int over,
+                    std::string_view freeze = "", double freeze_at = HUGE_VAL) {
+  static constexpr std::array<std::uint8_t, 6> pixels{3, 1, 4, 1, 5, 9};
+  static constexpr std::array<std::int32_t, 3> labels{};
+  const int ranks = static_cast<int>(counts.size());
+  std::int64_t all = 0;
+  for (const auto& of_rank : counts)
+    for (const int n : of_rank) all += n;
+  return error_message([&] {
+    on_ranks(ranks, [&](threads comm) {
+      one_pixel net{emulated(1)};
+      net.freeze_batch_norm_at = freeze_at;
+      trainer_options options{.batch_norm_over = over};
+      if (!freeze.empty()) options.freeze = freeze;
+      trainer run{net, sgd{}, constant{}, native{comm}, options};
+      std::vector<batch<emulated>> micro;
+      for (const int n : counts[static_cast<std::size_t>(comm.rank())])
+        micro.push_back({.pixels = {pixels.data(), 2 * static_cast<std::size_t>(n)},
+                         .labels = {labels.data(), static_cast<std::size_t>(n)},
+                         .count = n,
+                         .global_samples = all,
+                         .ranks = ranks});
+      return run.step(micro, 1).applied;
+    });
+  });
+}
+
+}  // namespace
+
 TEST_CASE("emulated GPU: every exact reducer gives all ranks the same bits, and the CPU's mean") {
   trains_alike(emulated(1), [](threads comm) { return ring{comm}; });
   trains_alike(emulated(2), [](threads comm) { return tree{comm}; });
@@ -39,6 +78,22 @@ TEST_CASE("emulated GPU: ranks without samples have the running statistics of th
   moves_statistics_alike(cpu(1));
   moves_statistics_alike(emulated(1));
   for (const std::uint64_t seed : {0u, 1u}) moves_statistics_alike(deferred(seed));
+}
+
+TEST_CASE("emulated GPU: a batch norm of one value over its ranks is refused, as on the CPU") {
+  const auto is_refused = [](const std::string& message) {
+    return contains(message, "batch norm \"bn1\" takes the variance of 1 value for each of 2");
+  };
+  CHECK(is_refused(refusal({{1}, {0}}, 0)));
+  CHECK(is_refused(refusal({{0}, {1}, {0}}, 0)));
+  CHECK(is_refused(refusal({{1, 1}, {1, 0}}, 0)));  // the second micro-batches
+  CHECK(is_refused(refusal({{2}, {2}, {0}, {1}}, 2)));
+  CHECK(is_refused(refusal({{2}, {2}, {1}}, 2)));  // a last group of one rank
+  CHECK(refusal({{1}, {1}}, 0) == "");
+  CHECK(refusal({{1, 1}, {1, 1}}, 0) == "");
+  CHECK(refusal({{2}, {0}}, 0) == "");
+  CHECK(refusal({{1}, {0}}, 0, "bn1") == "");
+  CHECK(refusal({{1}, {0}}, 0, "", 1) == "");
 }
 
 TEST_CASE("emulated GPU: a step with a NaN is skipped as on the CPU, before the host knows of it") {

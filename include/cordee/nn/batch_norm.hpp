@@ -59,6 +59,7 @@ class batch_norm_node {
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))) {
     ++layout.activations;  // statistics
     layout.has_ghost_batches |= problem.ghost_batch > 0;
+    if (problem.in.pixels() == 1) layout.one_pixel_scales.push_back(layout.table[segment_]);
     layout.next_segment += 2;
     layout.next_statistic += 2;
     layout.note_activation_size(B::numbers(problem.in));
@@ -205,13 +206,14 @@ class batch_norm_node {
   [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
     return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
   }
-  // Where ranks share their statistics the values of all count.
+  // Where ranks share their statistics the values of all count: on a GPU, where count_ is this
+  // rank's, batch_norm_settings::expect_several_values tests them.
   void expect_several_values(const forward_pass<B>& pass) const {
     if (problem_.has_single_value(pass.samples) && takes_statistics(pass) &&
         !pass.batch_norm_allreduce)
       refuse_single_value(problem_, name_);
   }
-  void expect_several_values() const {  // on a GPU count_ is this rank's
+  void expect_several_values() const {
     if (B::device::host_memory && count_ == 1) refuse_single_value(problem_, name_);
   }
   [[nodiscard]] real* saved(const forward_pass<B>& pass) const {

@@ -5,13 +5,29 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
+
+/// Throws usage_error for the layer whose scale is the tensor `scale`.
+[[noreturn, gnu::cold]] inline void refuse_single_value(const ops::batch_norm_problem& at,
+                                                        std::string_view scale) {
+  throw usage_error(concat(
+      "batch norm \"", scale.substr(0, scale.rfind('.')),
+      "\" takes the variance of 1 value for each of ", at.in.channels,
+      " channels (1 sample of 1 pixel",
+      at.ghost_batch > 0 ? concat(" is left in a ghost batch of ", at.ghost_batch) : "",
+      "), which is none: train on two samples or more in each micro-batch of a rank, the last one "
+      "of an epoch among them, on larger images, with batch_norm_over = 0, or freeze the layer"));
+}
 
 struct batch_norm_settings {
   // Of statistics over ranks, if set; by the trainer, see trainer_options::batch_norm_over.
@@ -23,7 +39,8 @@ struct batch_norm_settings {
   /// means over ranks. Not written for GPUs yet.
   bool batch_norm_moving_average = true;
 
-  bool has_ghost_batches = false;  // of the layers
+  bool has_ghost_batches = false;              // of the layers
+  core::pod_vector<segment> one_pixel_scales;  // of batch norms of one pixel
 
   /// Throws usage_error if the statistics are those of ghost batches.
   [[gnu::cold]] void share_statistics(const ops::statistics_allreduce& allreduce) {
@@ -39,19 +56,31 @@ struct batch_norm_settings {
     expects(batch_norm_moving_average || host_memory,
             "network: .batch_norm_moving_average = false is not written for GPUs yet");
   }
-};
+  /// Throws usage_error if a batch norm whose scale is among `trained` would take the variance of a
+  /// single value over ranks, by one of this rank's micro-batches of an update; a GPU's pass does
+  /// not see that. Of layers of one pixel alone, and then collective where ranks share statistics.
+  template <class D>
+  [[gnu::cold]] void expect_several_values(std::span<const batch<D>> micro, double epoch,
+                                           std::span<const segment> trained) const {
+    const segment* const scale = epoch < freeze_batch_norm_at ? one_pixel_scale(trained) : nullptr;
+    if (!batch_norm_allreduce || scale == nullptr) return;
+    core::pod_vector<double> samples;
+    for (const batch<D>& b : micro) samples.push_back(b.count);
+    if (batch_norm_allreduce.enqueue != nullptr && micro.size() == 1)  // known without a message
+      samples[0] = static_cast<double>(micro.front().global_samples);
+    else
+      batch_norm_allreduce(samples.span());
+    for (const double n : samples)
+      if (n == 1) refuse_single_value({{static_cast<int>(scale->size), 1, 1}}, scale->name);
+  }
 
-/// Throws usage_error for the layer whose scale is the tensor `scale`.
-[[noreturn, gnu::cold]] inline void refuse_single_value(const ops::batch_norm_problem& at,
-                                                        std::string_view scale) {
-  throw usage_error(concat(
-      "batch norm \"", scale.substr(0, scale.rfind('.')),
-      "\" takes the variance of 1 value for each of ", at.in.channels,
-      " channels (1 sample of 1 pixel",
-      at.ghost_batch > 0 ? concat(" is left in a ghost batch of ", at.ghost_batch) : "",
-      "), which is none: train on two samples or more in each micro-batch of a rank, the last one "
-      "of "
-      "an epoch among them, on larger images, with batch_norm_over = 0, or freeze the layer"));
-}
+ private:
+  [[nodiscard, gnu::cold]] const segment* one_pixel_scale(std::span<const segment> trained) const {
+    for (const segment& scale : one_pixel_scales)
+      for (const segment& s : trained)
+        if (s.offset == scale.offset) return &scale;
+    return nullptr;
+  }
+};
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

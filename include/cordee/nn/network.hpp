@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
@@ -273,6 +274,7 @@ class network
         packing_(target, layout),
         gradients_(target) {
     has_ghost_batches = layout.has_ghost_batches;
+    one_pixel_scales = std::move(layout.one_pixel_scales);
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
         quantization.observer.add_layers(segments());

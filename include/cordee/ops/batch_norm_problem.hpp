@@ -30,6 +30,7 @@ struct statistics_allreduce {
   void* context = nullptr;
   /// The same for `size` numbers in a device's memory, as work of the stream of that device which
   /// `stream` points to: the host does not wait for them. A GPU's batch norm prefers it to `call`.
+  /// Set only where all ranks share statistics.
   void (*enqueue)(void* context, double* sums, std::size_t size, const void* stream) = nullptr;
 
   explicit operator bool() const { return call != nullptr || enqueue != nullptr; }

@@ -204,7 +204,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     out_.info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch));
     out_.loss_scale = gradient_scaler_.scale();
     graph_cache_.begin_step(micro.size());
-    exchange_.begin_step(out_.info);
+    exchange_.begin_step(out_.info, micro);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, checks_gradient(), stream_);
     if (micro.empty() || !detail::train::overwrites(micro.front())) planes_.clear_grads(stream_);

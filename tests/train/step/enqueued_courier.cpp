@@ -44,9 +44,9 @@ using courier_type = detail::train::courier<reducer, float, deferred, true>;
 static_assert(detail::comm::EnqueuableOn<reducer, float, deferred>);
 
 constexpr extent image{1, 6, 6};
-using net_type =
-    network<sequential<convolution<8, 3>, batch_norm<relu>, global_average_pool, linear<4>>, fp32,
-            deferred, reference, image, 4>;
+using net_type = network<
+    sequential<convolution<8, 3>, batch_norm<relu>, global_average_pool, batch_norm<>, linear<4>>,
+    fp32, deferred, reference, image, 4>;
 
 struct outcome {
   std::vector<float> weights;
@@ -201,9 +201,27 @@ TEST_CASE("enqueued_courier: batch norm's statistics over ranks are work of the 
   const reducer one_by_one{}, captured{};
   const outcome eager = train(one_by_one, 0.1, false, 0, optimizer, true);
   CHECK(eager.waits == counts(8, 1));
-  CHECK(one_by_one.comm.seen->sums == 8 * 2);  // of the one batch norm: forward, backward
+  CHECK(one_by_one.comm.seen->sums == 8 * 2 * 2);  // of two batch norms: forward, backward
   const outcome replayed = train(captured, 0.1, true, 2, optimizer, true);
   CHECK(replayed.weights == eager.weights);
   CHECK(replayed.replays == counts{0, 0, 1, 1, 1, 1, 1, 1});
-  CHECK(captured.comm.seen->sums == 4 * 2);
+  CHECK(captured.comm.seen->sums == 4 * 2 * 2);
+}
+
+TEST_CASE("enqueued_courier: one value of all ranks is refused before a sum of it is enqueued") {
+  const deferred device(0);
+  const reducer mean{};
+  net_type net{device};
+  trainer run{net, sgd{}, constant{}, mean, {.capture_graphs = true, .batch_norm_over = 0}};
+  const synthetic images{.extent = image, .classes = 4, .samples = 40, .seed = 3};
+  upload<deferred> uploaded(device);
+  const auto step = [&](int samples) {
+    loader feed{images, self_comm{}, {.global_batch = samples}};
+    return error_message([&] { run.step(uploaded.to(feed.next(), run.compute()), 0); });
+  };
+  CHECK(step(4) == "");
+  const int sums = mean.comm.seen->sums;
+  CHECK(
+      contains(step(1), "batch norm \"bn2\" takes the variance of 1 value for each of 8 channels"));
+  CHECK(mean.comm.seen->sums == sums);
 }

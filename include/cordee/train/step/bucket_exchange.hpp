@@ -103,7 +103,9 @@ class bucket_exchange {
   /// Whether the step has posted anything.
   [[nodiscard]] bool posted() const { return posted_; }
 
-  void begin_step(const step_info& info) {
+  void begin_step(const step_info& info, std::span<const batch<device>> micro) {
+    if constexpr (!device::host_memory && HasSharedStatistics<M>)
+      model_.expect_several_values(micro, info.epoch, planes_.trainables());
     info_ = info;
     next_ = 0;
     posted_ = false;
