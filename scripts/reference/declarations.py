@@ -11,6 +11,7 @@ import re
 from tokens import (CLOSING, SPECIFIERS, closing, closing_angle, join, outermost, parameter_list, tokens_of,
                     without_prefix)
 
+
 @dataclasses.dataclass
 class Declaration:
     kind: str          # namespace, type, enum, enumerator, alias, concept, function, variable, friend, other
@@ -23,12 +24,15 @@ class Declaration:
     members: list = dataclasses.field(default_factory=list)
     body: tuple = ()   # offsets of { and behind } of a function, type or namespace
     parent: object = None
+    comments: list = dataclasses.field(default_factory=list)  # the docstring's tokens
 
     def text(self):
         return join(self.head)
 
-    def scope(self):
-        return (self.parent.scope() + "::" if self.parent and self.parent.name else "") + self.name
+
+def docstring(comments):
+    """The text of a docstring's tokens."""
+    return "\n".join(re.sub(r"^///<? ?", "", t.text) for t in comments)
 
 
 class Parser:
@@ -41,15 +45,15 @@ class Parser:
             t = self.tokens[i - 1]
             if limit is not None and self.text.count("\n", t.end, limit) > 1:
                 break
-            lines.insert(0, t.text[3:])
+            lines.insert(0, t)
             limit, i = t.begin, i - 1
-        return [re.sub(r"^ ", "", s) for s in lines]
+        return lines
 
     def docs_behind(self, i):
         """The docstring behind the token before i, and the index behind it."""
         lines = []
         while i < len(self.tokens) and self.tokens[i].kind == "behind":
-            lines.append(self.tokens[i].text[4:].strip())
+            lines.append(self.tokens[i])
             i += 1
         return lines, i
 
@@ -98,7 +102,8 @@ class Parser:
             last += 1
         behind, after = self.docs_behind(min(last + 1, len(self.tokens)))
         made.begin, made.end = self.tokens[first].begin, self.tokens[min(last, len(self.tokens) - 1)].end
-        made.docs, made.public, made.parent = "\n".join(docs + behind), public, parent
+        made.comments = docs + behind
+        made.docs, made.public, made.parent = docstring(made.comments), public, parent
         if body:
             made.body = (self.tokens[body[0]].begin, self.tokens[body[1]].end)
             if made.kind == "namespace":
@@ -235,11 +240,12 @@ class Parser:
                 if self.tokens[i].kind not in ("doc", "behind"):
                     head.append(self.tokens[i])
                 elif self.tokens[i].kind == "behind":
-                    docs.append(self.tokens[i].text[4:].strip())
+                    docs.append(self.tokens[i])
                 i += 1
             behind, i = self.docs_behind(min(i + 1, end))
+            docs += behind
             parent.members.append(Declaration("enumerator", head[0].text, head, self.tokens[first].begin, head[-1].end,
-                                              "\n".join(docs + behind), True, [], (), parent))
+                                              docstring(docs), True, [], (), parent, docs))
 
 
 def declarations(text):

@@ -59,8 +59,8 @@ def bases(d):
 
 
 def alias_target(d):
-    """The name that an alias names, as 'detail::optim::basic_lars'."""
-    text = d.text()
+    """The name that an alias names, as 'detail::optim::basic_lars'; empty if it is none."""
+    text = d.text() if d.kind == "alias" else "using"
     m = re.search(r"=\s*(?:typename )?((?:::)?[A-Za-z_0-9]+(?:::[A-Za-z_0-9]+)*)", text[text.index("using"):])
     return m.group(1) if m else ""
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/reference: which names of a header are public, which of them have no docstring, and the tables of options."""
+"""scripts/reference: which names of a header are public, which of them have no docstring, and the tables of
+options; what Doxygen is given of headers and pages."""
 import pathlib
 import sys
 import tempfile
@@ -9,8 +10,11 @@ import unittest
 sys.dont_write_bytecode = True
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS / "reference"))
+import markup
 import options
+import pages
 import public
+import skeleton
 
 HEADER = """
 namespace other { int elsewhere(); }
@@ -131,6 +135,39 @@ class Options(unittest.TestCase):
         changed = set(self.table(POLICY.replace("share = 0.9", "share = 0.8"))) - set(self.table(POLICY))
         self.assertEqual(len(changed), 1)
         self.assertIn("`0.8`", changed.pop())
+
+
+class Reference(unittest.TestCase):
+    def test_headers_have_their_public_declarations_on_their_lines(self):
+        top = "// SPDX\n// SPDX\n//\n// A widget of `alias` and x^2.\n//\n//   w <- w^(1 - e)   source\n#pragma once\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "widget.hpp"
+            path.write_text(top + HEADER)
+            header = public.Header(path)
+            text = skeleton.Skeleton(header, public.shown_types([header]), "x/widget.hpp", {"alias": "cordee::alias"}).text()
+        lines = text.split("\n")
+        self.assertEqual(lines[0], "/// @file x/widget.hpp")
+        self.assertEqual(lines[3], '/// A widget of <code>@ref cordee::alias "alias"</code> and x^2.')
+        self.assertEqual(lines[5], '/// <pre class="equation">  w ← w<sup>1 - e</sup>       source</pre>')
+        self.assertIn("struct alias : public detail::x::base<int> {};", text)
+        for word in ("hidden", "elsewhere", "b_", "operator==", "declared_only", "requires(With", "return"):
+            self.assertNotIn(word, text)
+        number = (top + HEADER).split("\n").index("  std::string (*callback)(int) = nullptr;")
+        self.assertIn("(*callback)(int) = nullptr;", lines[number])
+        self.assertIn("double first = 1; /**", lines[number - 1])
+
+    def test_pages_link_to_headings_and_name_links_that_lead_nowhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "docs").mkdir()
+            (root / "README.md").write_text("# A\n\n[b, over\ntwo](docs/b.md#the-c-part) [gone](docs/gone.md)\n")
+            (root / "docs/b.md").write_text("<!-- note -->\n# B\n\n## The `c` part\n\n[a](../README.md#no) `d' | e`\n")
+            (root / "out").mkdir()
+            site = pages.Site(root, root / "out", root / "out", markup.Markup({}))
+            self.assertEqual(sorted(site.write(), reverse=True), ["docs/b.md:6: README.md has no heading #no",
+                                                                  "README.md:3: docs/gone.md does not exist"])
+            self.assertIn("[b, over\ntwo](@ref page_docs_b_the-c-part) gone", (root / "out/00_mainpage.md").read_text())
+            self.assertIn("## The <code>c</code> part {#page_docs_b_the-c-part}", (root / "out/50_page_docs_b.md").read_text())
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
   [[nodiscard]] span grads() { return planes_.grads(); }
-  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }
+  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }  ///< Of trained layers.
   /// Of one segment, such as "layer1.0.conv1.weight".
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
   [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(held_grads(), name); }
