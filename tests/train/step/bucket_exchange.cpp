@@ -40,7 +40,7 @@ struct exchange_fixture {
   explicit exchange_fixture(bool overlap)
       : exchange(model, lars_optimizer, reducer, memory, scaler,
                  {.bucket_bytes = 64 * sizeof(double), .overlap = overlap}) {
-    exchange.begin_step({});
+    exchange.begin_step({}, {});
   }
 };
 
@@ -61,7 +61,7 @@ TEST_CASE("bucket_exchange: a bucket is posted when its first segment is ready")
   f.exchange.post_rest(true, {});
   CHECK(f.mixed == indices{0, 1, 2, 3});
   CHECK(f.exchange.posted());
-  f.exchange.begin_step({});
+  f.exchange.begin_step({}, {});
   CHECK_FALSE(f.exchange.posted());
 }
 
