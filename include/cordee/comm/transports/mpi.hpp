@@ -16,16 +16,12 @@
 #include <climits>
 #include <memory>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include <cordee/comm/failure/failure.hpp>
-#include <cordee/comm/transports/host_staging.hpp>
 #include <cordee/comm/transports/mpi/world.hpp>
+#include <cordee/comm/transports/process_handle.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/device/cpu.hpp>
-#include <cordee/device/gpu_kernel.hpp>
-#include <cordee/device/local_rank.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -41,9 +37,11 @@ struct mpi_options {
 }  // namespace detail::comm
 
 /// The communicator of one rank of `mpi::launch`.
-class mpi {
+class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
+  using base = detail::comm::process_handle<mpi, detail::comm::mpi_world>;
+  friend base;
+
  public:
-  static constexpr bool blocks_host = true;
   static constexpr std::string_view name = "mpi";
   /// Of powers of two the first with 0.9 of the rate of 16 MiB, by a ring of two ranks.
   static constexpr std::size_t bucket_bytes = std::size_t{8} << 20;
@@ -59,22 +57,10 @@ class mpi {
   template <class F>
   static void launch(const F& f, options o = {}) {
     const auto world = std::make_shared<detail::comm::mpi_world>(o.deadline);
-    const cpu::worker_limit cores(world->node.cores_per_rank());
-    const detail::device::local_rank_scope gpu({.rank = world->node.gpu_rank,
-                                                .size = world->node.gpu_size,
-                                                .share_gpus = o.share_gpus,
-                                                .options = "mpi::options"},
-                                               detail::device::local_rank_scope::process);
-    detail::comm::run_rank(*world, [&] { f(mpi{world, detail::comm::reducer_context}); });
+    base::run(world, f, o.share_gpus, "mpi::options", detail::device::local_rank_scope::process);
   }
 
-  [[nodiscard]] int rank() const { return world_->rank(); }
-  [[nodiscard]] int size() const { return world_->size(); }
-  [[nodiscard]] mpi duplicate(int k) const {
-    expects(k >= 0 && k < detail::comm::context_count, "mpi: no such context");
-    return mpi{world_, k};
-  }
-
+  using base::exchange;
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -91,39 +77,14 @@ class mpi {
     world_->exchange(context_, all.first(in.size()), all.subspan(in.size()));
   }
 
-  /// GPU memory, staged through the host's.
-  template <Device D>
-    requires GpuStream<typename D::stream>
-  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
-                typename D::stream s) const {
-    detail::comm::exchange_staged<D>(out, in, s, [this](const auto& host_out, const auto& host_in) {
-      this->exchange(host_out, host_in, cpu::stream{});
-    });
-  }
-
-  /// See AnySource. Requires the request context. As fair as the MPI's matching is.
-  [[nodiscard]] int probe_any(std::span<const int> expected) const {
-    expects(context_ == detail::comm::request_context,
-            "mpi: probe_any requires the request context");
-    for (const int peer : expected) detail::comm::expects_peer("mpi", peer, size());
-    return world_->probe_any(context_, expected);
-  }
-
-  /// Ends the run: every rank that waits now or later throws this cause.
-  void abort(const char* why) const { world_->fail(why); }
-
  private:
-  mpi(std::shared_ptr<detail::comm::mpi_world> world, int context)
-      : world_(std::move(world)), context_(context) {}
+  using base::base;
 
   detail::comm::mpi_transfer checked(const detail::comm::mpi_transfer& t) const {
-    detail::comm::expects_peer("mpi", t.peer, size());
+    this->expects_peer(t.peer);
     expects(t.size <= INT_MAX, "mpi: a message of 2 GiB or more; use smaller buckets");
     return t;
   }
-
-  std::shared_ptr<detail::comm::mpi_world> world_;
-  int context_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

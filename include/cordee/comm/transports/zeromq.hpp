@@ -20,17 +20,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include <cordee/comm/failure/failure.hpp>
 #include <cordee/comm/transports/bootstrap/rendezvous.hpp>
-#include <cordee/comm/transports/host_staging.hpp>
+#include <cordee/comm/transports/process_handle.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/comm/transports/zeromq/world.hpp>
 #include <cordee/device/cpu.hpp>
-#include <cordee/device/gpu_kernel.hpp>
-#include <cordee/device/local_rank.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -48,9 +44,11 @@ struct zeromq_options {
 }  // namespace detail::comm
 
 /// The communicator of one rank of `zeromq::launch`.
-class zeromq {
+class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_world> {
+  using base = detail::comm::process_handle<zeromq, detail::comm::zeromq_world>;
+  friend base;
+
  public:
-  static constexpr bool blocks_host = true;
   static constexpr std::string_view name = "zeromq";
 
   using options = detail::comm::zeromq_options;
@@ -71,22 +69,10 @@ class zeromq {
   static void launch(const F& f, const R& rendezvous, const options& o = {}) {
     const auto world =
         std::make_shared<detail::comm::zeromq_world>(rendezvous, o.deadline, o.listen);
-    const cpu::worker_limit cores(world->node.cores_per_rank());
-    const detail::device::local_rank_scope gpu({.rank = world->node.gpu_rank,
-                                                .size = world->node.gpu_size,
-                                                .share_gpus = o.share_gpus,
-                                                .options = "zeromq::options"},
-                                               detail::device::local_rank_scope::thread);
-    detail::comm::run_rank(*world, [&] { f(zeromq{world, detail::comm::reducer_context}); });
+    base::run(world, f, o.share_gpus, "zeromq::options", detail::device::local_rank_scope::thread);
   }
 
-  [[nodiscard]] int rank() const { return world_->rank(); }
-  [[nodiscard]] int size() const { return world_->size(); }
-  [[nodiscard]] zeromq duplicate(int k) const {
-    expects(k >= 0 && k < detail::comm::context_count, "zeromq: no such context");
-    return zeromq{world_, k};
-  }
-
+  using base::exchange;
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -100,38 +86,13 @@ class zeromq {
     world_->exchange(context_, host_in, host_out);
   }
 
-  /// GPU memory, staged through the host's.
-  template <Device D>
-    requires GpuStream<typename D::stream>
-  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
-                typename D::stream s) const {
-    detail::comm::exchange_staged<D>(out, in, s, [this](const auto& host_out, const auto& host_in) {
-      this->exchange(host_out, host_in, cpu::stream{});
-    });
-  }
-
-  /// See AnySource. Requires the request context.
-  [[nodiscard]] int probe_any(std::span<const int> expected) const {
-    expects(context_ == detail::comm::request_context,
-            "zeromq: probe_any requires the request context");
-    for (const int peer : expected) checked(peer);
-    return world_->probe_any(context_, expected);
-  }
-
-  /// Ends the run: every rank that waits now or later throws this cause.
-  void abort(const char* why) const { world_->fail(why); }
-
  private:
-  zeromq(std::shared_ptr<detail::comm::zeromq_world> world, int context)
-      : world_(std::move(world)), context_(context) {}
+  using base::base;
 
   int checked(int peer) const {
-    detail::comm::expects_peer("zeromq", peer, size());
+    this->expects_peer(peer);
     return peer;
   }
-
-  std::shared_ptr<detail::comm::zeromq_world> world_;
-  int context_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI
