@@ -27,9 +27,9 @@
 //     backward(pass, dy, target, ready, previous)
 //                                          without previous  by previous's gradient_operands
 //     skips_frozen_gradients               false             whether backward writes no gradient of
-//                                                            a frozen segment (gradient_at is null):
-//                                                            where all layers say so, there is no
-//                                                            memory for those at both ends
+//                                                            a frozen segment (gradient_at is
+//                                                            null): where all layers say so, there
+//                                                            is no memory for those at both ends
 //   };
 //
 // bind calls note_activation_size with the sizes of input and output, and static_asserts what it

@@ -3,10 +3,10 @@
 //
 // The memory of a run's gradients: a plane of the arena, or memory beside it.
 //
-// It is beside the arena where the reducer's transport wants it, and where layers are frozen. If all
-// layers of the network skip frozen gradients (nn/layer.hpp), it is from the first trained segment
-// to the last one. With layers of one's own that may write the others it is whole; then the CPU
-// takes pages for what is written alone.
+// It is beside the arena where the reducer's transport wants it, and where layers are frozen. If
+// all layers of the network skip frozen gradients (nn/layer.hpp), it is from the first trained
+// segment to the last one. With layers of one's own that may write the others it is whole; then the
+// CPU takes pages for what is written alone.
 #pragma once
 
 #include <cstddef>
