@@ -100,8 +100,12 @@ class Policy:
             parts = [] if inner is None else list(Policy(self.library, d.name, inner, {}, self.default(d)).variables())
             for prefix, policy, member in parts:
                 yield d.name + "." + prefix, policy, member
-            if not parts:
+            if not parts and not (inner and self.is_empty(inner)):
                 yield "", self, d
+
+    @staticmethod
+    def is_empty(d):
+        return not any(m.kind == "variable" and m.head[0].text != "static" for m in d.members)
 
     @staticmethod
     def declared_type(d):
@@ -226,12 +230,19 @@ def table(library, names):
     return HEAD + "\n".join(row for policies in groups.values() for row in rows(policies)) + "\n"
 
 
+NUMBER = re.compile(r"\| `(?:double|float|unsigned|int|std::(?:u?int\d+_t|size_t|chrono::\w+))` \| [^|]* \| [^|]* \|  \|")
+
+
 def write():
-    """Writes the tables of all pages."""
+    """Writes the tables of all pages, and names the numbers without range."""
     for path, text, wanted in pages():
         if text != wanted:
             path.write_text(wanted, encoding="utf-8")
             print(f"docs/policies/{path.name}: written")
+        without = [row.split("`")[1] for block in BLOCK.finditer(wanted) for row in block.group(0).splitlines()
+                   if NUMBER.search(row)]
+        if without:
+            print(f"docs/policies/{path.name}: {len(without)} numbers without range: {', '.join(without)}")
     return True
 
 

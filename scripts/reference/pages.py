@@ -105,6 +105,7 @@ class Site:
         parts = re.split(r"(`[^`]*`)", line)
         codes = {f"\x00{k}\x00": parts[k] for k in range(1, len(parts), 2)}  # links may have code in their text
         text = "".join(parts[k] if k % 2 == 0 else f"\x00{k}\x00" for k in range(len(parts)))
+        text = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", text)  # Doxygen wants a letter behind the stars
         text = re.sub(r"\\(?![|*_])", r"\\\\", text).replace("@", "\\@")
         text = LINK.sub(lambda m: self.link(path, number, *m.groups()), text)
         for mark, original in codes.items():

@@ -40,7 +40,7 @@ struct batch_norm_settings {
   bool batch_norm_moving_average = true;
 
   bool has_ghost_batches = false;              // of the layers
-  core::pod_vector<segment> one_pixel_scales;  // of batch norms of one pixel
+  core::pod_vector<segment> one_pixel_scales;  ///< of batch norms of one pixel
 
   /// Throws usage_error if the statistics are those of ghost batches.
   [[gnu::cold]] void share_statistics(const ops::statistics_allreduce& allreduce) {

@@ -77,7 +77,7 @@ struct layout_builder {
   std::size_t quantized_layers = 0;    // number of layers with a range of their input
   std::uint32_t dropouts = 0;          // number of dropout layers
   bool has_ghost_batches = false;      // a batch norm's statistics are not over the whole batch
-  detail::core::pod_vector<segment> one_pixel_scales{};            // of batch norms of one pixel
+  detail::core::pod_vector<segment> one_pixel_scales{};            ///< of batch norms of one pixel
   detail::core::pod_vector<detail::ops::packed_tensor> tensors{};  // for engines that pack by table
 
   /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
