@@ -26,6 +26,7 @@ struct plane_part {
 
   plane_part(span_on<Real, D> some, std::size_t at = 0)  // NOLINT(google-explicit-constructor)
       : numbers(some), offset(at) {}
+  plane_part(Real* data, std::size_t size) : numbers{data, size} {}  // {data, size} is a span
 
   [[nodiscard]] bool has(const segment& s) const {
     return s.offset >= offset && s.end() <= offset + numbers.size;
