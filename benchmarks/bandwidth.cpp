@@ -169,7 +169,7 @@ void measure(int reps, int samples, int megabytes) {
   optimizer_planes memory(device, net::segments());
   fill_random(device, memory.weights(), s, 0.1);
   fill_random(device, memory.grads(), s, 0.01);
-  memory.begin_step({1, 1, 1, 0, 1e-4, 1e-4}, s);
+  memory.begin_step({1, 1, 1, 0, 1e-4, 1e-4}, true, s);
   memory.compute_norms(memory.trainables(), 0, true, s);
   memory.record_norms(memory.trainables(), 0, true, s);
   add_norms(list, memory, s);

@@ -123,7 +123,7 @@ void compare(const char* name, const O& optimizer, int bytes_per_parameter, cons
   };
   fill(memory.weights(), 0.1f);
   fill(memory.grads(), 0.01f);
-  memory.begin_step({}, s);
+  memory.begin_step({}, true, s);
   memory.compute_norms(table, 0, true, s);
   memory.record_norms(table, 0, true, s);
   const auto whole = memory.view_of(table, 0, true);
