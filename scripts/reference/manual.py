@@ -14,16 +14,16 @@ import skeleton
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TITLES = {
-    "core": "Core: steps, errors, random numbers", "precision": "Precisions", "schedule": "Schedules",
-    "device": "Devices and memory", "ops": "Operations and convolution engines", "io": "Files",
-    "comm": "Communication", "comm/transports": "Transports", "comm/reducers": "Reducers",
-    "comm/topologies": "Topologies of gossip", "comm/failure": "Failures", "optim": "Optimizers",
-    "nn": "Networks, layers and losses", "data": "Data and augmentation", "images": "Photographs", "train": "Training",
-    "train/callbacks": "Callbacks", "train/input": "Input", "train/step": "A step", "train/measure": "Measurements",
-    "train/checks": "Checks", "train/int8": "Training in int8", "train/kfac": "Kronecker factors",
-    "comm/simulated": "Simulated networks", "infer/cpu": "On the CPU", "infer/gpu": "On a GPU", "infer/onnx": "ONNX",
-    "checkpoint": "Checkpoints", "infer": "Inference", "testing": "Laws, to test policies of your own"}
-
+    "train": "Training", "optim": "Optimizers", "schedule": "Schedules", "comm": "Communication",
+    "precision": "Precisions", "device": "Devices and memory", "nn": "Networks, layers and losses",
+    "data": "Data and augmentation", "images": "Photographs", "checkpoint": "Checkpoints", "infer": "Inference",
+    "ops": "Operations and convolution engines", "io": "Files", "core": "Core: steps, errors, random numbers",
+    "testing": "Laws, to test policies of your own",
+    "comm/transports": "Transports", "comm/reducers": "Reducers", "comm/topologies": "Topologies of gossip",
+    "comm/failure": "Failures", "comm/simulated": "Simulated networks", "train/callbacks": "Callbacks",
+    "train/input": "Input", "train/step": "A step", "train/measure": "Measurements", "train/checks": "Checks",
+    "train/int8": "Training in int8", "train/kfac": "Kronecker factors", "infer/cpu": "On the CPU",
+    "infer/gpu": "On a GPU", "infer/onnx": "ONNX", "infer/quantize": "Quantization"}
 POLICIES = {"optim": "optimizers", "schedule": "schedules", "comm/reducers": "reducers", "comm/topologies": "reducers",
             "comm/transports": "transports", "precision": "precision", "device": "devices", "data": "data",
             "infer": "inference", "train/callbacks": "logs"}  # the page of docs/policies for an area
@@ -34,13 +34,16 @@ def groups(headers):
     folders = set()
     for h in headers:
         relative = h.path.relative_to(public.FOLDER).parent
-        folders |= {f for f in (relative, *relative.parents) if str(f) != "."}
-    lines = ["/** @defgroup cordee_all The whole library\nThe headers that include all others. */"]
-    for f in sorted(folders):
+        if public.has_names(h):
+            folders |= {f for f in (relative, *relative.parents) if str(f) != "."}
+    lines = []
+    order = list(TITLES)
+    for f in sorted(folders, key=lambda f: (order.index(f.as_posix()) if f.as_posix() in TITLES else 99, f)):
         title = TITLES.get(f.as_posix(), f.name.replace("_", " ").capitalize())
         parent = f"@ingroup {'_'.join(f.parts[:-1])} " if len(f.parts) > 1 else ""
         page = f"Choices, costs and pitfalls: @ref page_docs_policies_{POLICIES[f.as_posix()]}." if f.as_posix() in POLICIES else ""
-        lines.append(f"/** @defgroup {'_'.join(f.parts)} {title}\n{parent}\nHeaders: `cordee/{f}/`. {page} */")
+        lines.append(f"/** @defgroup {'_'.join(f.parts)} {title}\n{parent}\n{page} */")
+    lines.append("/** @defgroup cordee_all The whole library\nWhat the headers that include all others declare. */")
     return "\n".join(lines) + "\n"
 
 

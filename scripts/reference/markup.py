@@ -31,6 +31,8 @@ def escaped(text):
         for sign in "#|*~":
             part = part.replace(sign, "\\" + sign)
         part = re.sub(r"(?<!\w)::", r"\\::", part)
+        part = re.sub(r" [.][.] ", "&nbsp;..&nbsp;", part)
+        part = re.sub(r"[.] (?=[a-z0-9(])", ".&nbsp;", part)  # "et al. 2017" ends no sentence
         return re.sub(r"@(?!" + COMMANDS + ")", r"\\@", part)
     return outside_of_quotes(change, text)
 
@@ -62,11 +64,11 @@ class Markup:
     """Comments and code spans; `links` are the public names that have a page: their label by their name."""
 
     def __init__(self, links):
-        self.links = links
+        self.links, self.own = links, set()
 
     def code(self, text):
-        """A code span, as a link if it is a public name."""
-        if text in self.links:
+        """A code span, as a link if it is a public name and none of `own`, a type's members and parameters."""
+        if text in self.links and text not in self.own:
             return f'<code>@ref {self.links[text]} "{text}"</code>'
         return f"<code>{literal(text, '*|~')}</code>"
 

@@ -99,10 +99,15 @@ def public_scope(scope):
     """The declarations at namespace scope outside of detail."""
     for d in scope.members:
         if d.kind == "namespace":
-            if not is_detail(d):
+            if not is_detail(d) and (scope.name or d.name.startswith("cordee")):
                 yield from public_scope(d)
         else:
             yield d
+
+
+def has_names(header):
+    """Whether a header declares a public name."""
+    return any(d.public and not needs_none(d) for d in public_scope(header.root))
 
 
 def needs_none(d):

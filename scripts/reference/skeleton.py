@@ -59,12 +59,15 @@ class Skeleton:
         starts = [m.start() for m in re.finditer(r"^", self.header.text, re.MULTILINE)]
         for k, line in enumerate([f"@file {self.name}", "", ""] + comment if comment else []):
             self.out.add(starts[k], "/// " + line)
+        self.begin = self.end = ""
         group = self.name.removeprefix("cordee/").rpartition("/")[0].replace("/", "_") or "cordee_all"
+        if public.has_names(self.header):
+            self.begin, self.end = f"/** @addtogroup {group} */ /** @{{ */", "/** @} */"
         for d in self.header.root.members:
             if d.kind == "namespace" and d.name.startswith("cordee") and not public.is_detail(d):
-                self.out.add(d.begin, f"namespace cordee {{ /** @addtogroup {group} */ /** @{{ */")
+                self.out.add(d.begin, f"namespace cordee {{ {self.begin}")
                 self.members(d, False)
-                self.out.add(d.body[1] - 1, "/** @} */ }")
+                self.out.add(d.body[1] - 1, self.end + " }")
             elif d.kind == "namespace" and public.is_detail(d) and d.name.startswith("cordee"):
                 self.detail(d, d.name.split("detail", 1)[1], True)
         return self.out.text()
@@ -74,11 +77,11 @@ class Skeleton:
         found = [d for d in namespace.members if d.kind == "type" and d.name in self.shown]
         if not found:
             return
-        self.out.add(namespace.begin, ("" if outermost else "/** @} */ ") +
+        self.out.add(namespace.begin, ("" if outermost else self.end + " ") +
                      ("namespace cordee::detail" if outermost else "namespace detail") + rest + " {")
         for d in found:
             self.declaration(d, False)
-        self.out.add(namespace.body[1] - 1, "}" + ("" if outermost else " /** @{ */"))
+        self.out.add(namespace.body[1] - 1, "}" + ("" if outermost else " " + self.begin))
 
     def members(self, scope, inside):
         seen = set()
@@ -98,6 +101,10 @@ class Skeleton:
         if not d.comments and not behind and d.kind == "type" and public.is_detail(d.parent):
             self.out.add(d.begin, "/** The members of the types that derive from it. */ ")
         mine = [t for t in d.comments if (t.kind == "behind") == behind]
+        owner = d if d.kind == "type" else d.parent
+        self.markup.own = {m.name for m in owner.members} if owner.kind == "type" else set()
+        if d.kind == "function":
+            self.markup.own |= {t.text for t in d.head if t.kind == "word"}
         lines = self.markup.formatted([re.sub(r"^///<? ?", "", t.text) for t in mine])
         for k, (t, line) in enumerate(zip(mine, lines)):
             last = k + 1 == len(mine) and d.kind in ("type", "concept") and d.parent.kind == "namespace" and not behind

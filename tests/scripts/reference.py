@@ -139,7 +139,7 @@ class Options(unittest.TestCase):
 
 class Reference(unittest.TestCase):
     def test_headers_have_their_public_declarations_on_their_lines(self):
-        top = "// SPDX\n// SPDX\n//\n// A widget of `alias` and x^2.\n//\n//   w <- w^(1 - e)   source\n#pragma once\n"
+        top = "// SPDX\n// SPDX\n//\n// A widget of `alias`, 0 .. 9.\n//\n//   w <- w^(1 - e)   source\n#pragma once\n"
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "widget.hpp"
             path.write_text(top + HEADER)
@@ -147,7 +147,7 @@ class Reference(unittest.TestCase):
             text = skeleton.Skeleton(header, public.shown_types([header]), "x/widget.hpp", {"alias": "cordee::alias"}).text()
         lines = text.split("\n")
         self.assertEqual(lines[0], "/// @file x/widget.hpp")
-        self.assertEqual(lines[3], '/// A widget of <code>@ref cordee::alias "alias"</code> and x^2.')
+        self.assertEqual(lines[3], '/// A widget of <code>@ref cordee::alias "alias"</code>, 0&nbsp;..&nbsp;9.')
         self.assertEqual(lines[5], '/// <pre class="equation">  w ← w<sup>1 - e</sup>       source</pre>')
         self.assertIn("struct alias : public detail::x::base<int> {};", text)
         for word in ("hidden", "elsewhere", "b_", "operator==", "declared_only", "requires(With", "return"):
