@@ -51,17 +51,27 @@ struct adam_body {
 
 }  // namespace detail::optim
 
+/// Adam with weight decay in the gradient.
 struct adam {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 2;  // m, v
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = 2;                       ///< The moments m and v.
+  static constexpr bool capturable = true;              ///< See OptimizerOn.
 
+  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
+  /// Ba 2014.
   double beta1 = 0.9;
+  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
+  /// Ba 2014.
   double beta2 = 0.999;
+  /// Added to the root of v^. Range: finite, above 0, else usage_error. Default: as Kingma and Ba
+  /// 2014.
   double epsilon = 1e-8;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error. Default: as
+  /// PyTorch.
   double weight_decay = 0;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Updates m, v and w.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -75,7 +85,9 @@ struct adam {
     });
   }
 
+  /// Throws usage_error for an option outside its range.
   void check() const { detail::optim::check_adam("adam", *this); }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("adam, betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
                   ", weight decay in the gradient ", weight_decay,

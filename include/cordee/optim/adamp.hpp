@@ -16,7 +16,7 @@
 //   w <- (1 - lr weight_decay) w - lr p
 //
 // p replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
-// again. The sums per row are made on the CPU alone.
+// again.
 #pragma once
 
 #include <algorithm>
@@ -130,19 +130,35 @@ struct decayed_step_body {
 
 }  // namespace detail::optim
 
+/// AdamW whose step has no part along scale-invariant weights. Runs on the CPU only: a compile
+/// error elsewhere.
 struct adamp {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 2;  // m, v
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = 2;                       ///< The moments m and v.
 
+  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
+  /// Ba 2014.
   double beta1 = 0.9;
+  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
+  /// Ba 2014.
   double beta2 = 0.999;
+  /// Added to the root of v^ and to |w|. Range: finite, above 0, else usage_error. Default: as
+  /// Kingma and Ba 2014.
   double epsilon = 1e-8;
+  /// Decoupled decay: the share of w that a step at learning rate 1 removes. Range: finite, 0 or
+  /// more, else usage_error. Default: as timm.
   double weight_decay = 0;
+  /// Projection threshold: a step is projected where |cos(g, w)| times the root of the numbers of a
+  /// row is below it; 0: never. Range: finite, 0 or more, else usage_error. Default: as Heo et al.
+  /// 2020.
   double delta = 0.1;
+  /// Factor of the weight decay of tensors whose step is projected. Range: finite, 0 or more, else
+  /// usage_error. Default: as timm.
   double decay_ratio = 0.1;
-  bool nesterov = false;
-  kinds decay_on = kind::weight;
+  bool nesterov = false;          ///< Whether the momentum is Nesterov's.
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Updates m, v and w, and overwrites the gradient with p.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -173,11 +189,13 @@ struct adamp {
     }
   }
 
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     detail::optim::check_adam("adamp", *this);
     detail::optim::expects_not_negative("adamp", "delta", delta);
     detail::optim::expects_not_negative("adamp", "decay_ratio", decay_ratio);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("adamp", nesterov ? " (Nesterov)" : "", ", betas ", beta1, " and ", beta2,
                   ", epsilon ", epsilon, ", decoupled weight decay ", weight_decay, ", times ",

@@ -49,24 +49,33 @@ struct set_directed {
 
 }  // namespace detail::optim
 
+/// Decentralized SGD along the direction of an optimizer, mixing while the gradient is computed.
 template <class Optimizer>
 struct adapt_while_combine {
-  static constexpr agreement needs = agreement::mixing;
-  static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;  // b, the direction's
+  static constexpr agreement needs = agreement::mixing;  ///< Mixes the weights over the ranks.
+  /// b, and those of the direction behind it.
+  static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
+  /// False where the direction has a slot, which `propose` writes.
   static constexpr bool eager = slots == 1;
+  /// Of the rank's own gradient, where the direction has a trust ratio.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;
+  /// That of the wrapped optimizer.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
+  /// Optimizer whose direction and momentum the step has. Range: has `write_direction` and
+  /// `momentum` or `beta1`, else a compile error.
   Optimizer optimizer{};
 
+  /// Overwrites the gradient with the direction and proposes the weights.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     detail::optim::write_direction_of(optimizer, v, info, s);
     return v.weights;
   }
+  /// Updates b, and w from the mixed weights.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -79,7 +88,9 @@ struct adapt_while_combine {
                                                       detail::core::step_info_of(v, info), update});
   }
 
+  /// Throws usage_error for an option of the wrapped optimizer outside its range.
   void check() const { detail::optim::check_optimizer(optimizer); }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("adapt while combine, along the direction of ",
                   detail::core::describe_policy(optimizer));

@@ -73,24 +73,34 @@ struct clipped_squares {
 
 }  // namespace detail::optim
 
+/// An optimizer whose gradient is clipped by the global norm; the header's top says which gradient.
 template <class Optimizer>
 struct clip {
+  /// Whether the mean is clipped, in `accept`; else the rank's own gradient, in `propose`.
   static constexpr bool exact = Optimizer::needs == agreement::exact;
 
-  static constexpr agreement needs = Optimizer::needs;
+  static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
+  /// False where `propose` clips, which needs the whole gradient.
   static constexpr bool eager = exact && detail::optim::is_eager<Optimizer>;
-  static constexpr int slots = Optimizer::slots;
+  static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
+  /// Before the function that clips.
   static constexpr norms_needed norms =
       exact ? norms_needed::before_accept : norms_needed::before_propose;
   static_assert(
       !exact || detail::optim::norms_of<Optimizer> != norms_needed::before_propose,
       "clip: an exact optimizer has norms of the mean, norms_needed::before_accept or never");
+  /// That of the wrapped optimizer.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
-  Optimizer optimizer{};
+  Optimizer optimizer{};  ///< The optimizer that steps on the clipped gradient.
+  /// Largest norm of the gradient; a longer one is scaled down. Range: finite, above 0, else
+  /// usage_error.
   double max_norm = 1;
-  double epsilon = 1e-6;  // as in PyTorch; 0 in apex and timm
+  /// Added to the norm in the divisor; 0: as apex and timm. Range: finite, 0 or more, else
+  /// usage_error. Default: as PyTorch.
+  double epsilon = 1e-6;
 
+  /// Proposes as the wrapped optimizer, with the clipped gradient where `exact` is false.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -101,6 +111,7 @@ struct clip {
         return detail::optim::proposal(optimizer, inner, info, s);
       });
   }
+  /// Steps as the wrapped optimizer, with the clipped mean where `exact` is true.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -110,21 +121,24 @@ struct clip {
       optimizer.accept(v, info, s);
   }
 
-  /// The factor of a gradient of this norm, which `fit` reports.
+  /// Returns the factor of a gradient of this norm, which `fit` reports.
   [[nodiscard]] double clip_factor(double norm) const {
     return detail::optim::clip_factor::factor(norm, max_norm, epsilon);
   }
 
+  /// Throws usage_error for an option outside its range, the wrapped optimizer's too.
   [[gnu::cold]] void check() const {
     detail::optim::expects_positive("clip", "max_norm", max_norm);
     detail::optim::expects_not_negative("clip", "epsilon", epsilon);
     detail::optim::check_optimizer(optimizer);
   }
+  /// That of the wrapped optimizer.
   [[nodiscard]] cordee::momentum_form momentum_form() const
     requires detail::optim::HasMomentumForm<Optimizer>
   {
     return optimizer.momentum_form();
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(detail::core::describe_policy(optimizer), "; gradients clipped to norm ",
                   max_norm, exact ? "" : " on each rank",

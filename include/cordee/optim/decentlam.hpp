@@ -94,35 +94,45 @@ void displace(const optimizer_view<Real, D, Slots>& v, const step_info& info,
 
 }  // namespace detail::optim
 
+/// DecentLaM with weight decay in the gradient.
 struct decentlam {
-  static constexpr agreement needs = agreement::mixing;
-  static constexpr bool eager = true;
-  static constexpr int slots = 1;
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::mixing;  ///< Mixes trial weights over the ranks.
+  static constexpr bool eager = true;       ///< A bucket's trial weights need its gradient alone.
+  static constexpr int slots = 1;           ///< The displacement u.
+  static constexpr bool capturable = true;  ///< See OptimizerOn.
 
+  /// Share of u that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:
+  /// as published, where the buffer is u / lr.
   bool momentum_correction = true;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Overwrites the gradient with the trial weights and proposes them.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     return detail::optim::propose_trial(v, info, weight_decay, decay_on, s);
   }
+  /// Updates u and w by the mixed trial weights.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     detail::optim::displace(v, info, momentum_form(), momentum_correction, s);
   }
 
+  /// Momentum acts on the disagreement as on the weights.
   [[nodiscard]] cordee::momentum_form momentum_form() const { return {momentum, nesterov}; }
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("decentlam", "momentum", momentum);
     detail::optim::expects_not_negative("decentlam", "weight_decay", weight_decay);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("decentlam, momentum ", momentum, nesterov ? " (Nesterov)" : "",
                   ", weight decay ", weight_decay,
@@ -135,34 +145,47 @@ struct decentlam {
 /// second moment act on the rank's own gradient before mixing, its momentum is that of DecentLaM.
 template <class Optimizer>
 struct decentlam_over {
-  static constexpr agreement needs = agreement::mixing;
+  static constexpr agreement needs = agreement::mixing;  ///< Mixes trial weights over the ranks.
+  /// u, and those of the direction behind it.
   static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
+  /// False where the direction has a slot, which `propose` writes.
   static constexpr bool eager = slots == 1;
+  /// Of the rank's own gradient, where the direction has a trust ratio.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;
+  /// That of the wrapped optimizer.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
+  /// Optimizer whose direction and momentum the step has. Range: has `write_direction` and
+  /// `momentum` or `beta1`, else a compile error.
   Optimizer optimizer{};
+  /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:
+  /// as for `decentlam`.
   bool momentum_correction = true;
 
+  /// Overwrites the gradient with the trial weights along the direction and proposes them.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     detail::optim::write_direction_of(optimizer, v, info, s);
     return detail::optim::propose_trial(v, info, 0, {}, s);
   }
+  /// Updates u and w by the mixed trial weights.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     detail::optim::displace(v, info, momentum_form(), momentum_correction, s);
   }
 
+  /// The direction's momentum acts on the disagreement as on the weights.
   [[nodiscard]] cordee::momentum_form momentum_form() const {
     return detail::optim::direction_momentum(optimizer);
   }
 
+  /// Throws usage_error for an option of the wrapped optimizer outside its range.
   void check() const { detail::optim::check_optimizer(optimizer); }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("decentlam over the direction of ", detail::core::describe_policy(optimizer),
                   momentum_correction ? ", with momentum correction" : "");

@@ -155,8 +155,10 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
                                          view.squared_weight_norms.data, view.sums.data, w, u});
 }
 
-/// Limits of the trust ratio; infinity turns `most` off.
+/// Limits of LAMB's trust ratio.
 struct ratio_limits {
+  /// Least and largest trust ratio; 0 and infinity: no limit. Range: 0 <= least <= most, most above
+  /// 0, else usage_error. Default: of `lambc` as timm, of `deepspeed_lamb` as DeepSpeed.
   double least = 0, most = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const {
@@ -193,22 +195,32 @@ struct deepspeed_lamb_form : nvlamb_form {
 /// LAMB with the segments, the limits and the bias correction of `Form`; see the aliases.
 template <class Form>
 struct basic_lamb {
+  /// Which segments adapt, within which limits, and where the bias is corrected.
   using form = Form;
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 2;            // m, v
-  static constexpr int direction_slots = 1;  // v
-  static constexpr norms_needed norms = norms_needed::before_accept;
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = 2;                       ///< The moments m and v.
+  static constexpr int direction_slots = 1;  ///< v alone, which `write_direction` updates.
+  static constexpr norms_needed norms = norms_needed::before_accept;  ///< Of the weights.
+  static constexpr bool capturable = true;                            ///< See OptimizerOn.
 
+  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
+  /// Ba 2014.
   double beta1 = 0.9;
+  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
+  /// Ba 2014.
   double beta2 = 0.999;
+  /// Added to the root in u. Range: finite, above 0, else usage_error. Default: as Google's BERT;
+  /// of `deepspeed_lamb`, DeepSpeed.
   double epsilon = Form::epsilon;
+  /// Factor of w in u. Range: finite, 0 or more, else usage_error. Default: as Google's BERT.
   double weight_decay = 0.01;
-  kinds decay_on = kind::weight;
-  kinds adapt_on = Form::adapt_on;
-  bool always_adapt = true;  // false: no ratio where there is no weight decay
-  ratio_limits limits = Form::limits;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
+  kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a ratio; the others have ratio 1.
+  /// Whether segments without weight decay have a ratio, too. False: as timm and apex.
+  bool always_adapt = true;
+  ratio_limits limits = Form::limits;  ///< Limits of the trust ratio.
 
+  /// Updates m, v and w, and overwrites the gradient with u.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -234,16 +246,18 @@ struct basic_lamb {
   [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
     return limits.limited(trust_ratio(1, weight_norm, direction_norm, 0, 0));
   }
-  /// What the step is multiplied by beside the ratio.
+  /// Returns what the step is multiplied by beside the ratio: 1 but for `deepspeed_lamb`.
   [[nodiscard]] CORDEE_HOST_DEVICE double step_factor(const step_info& info) const {
     return Form::corrects_step ? bias_correction(*this, info) : 1;
   }
 
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     check_adam(Form::name, *this);
     expects(limits.least >= 0 && limits.most > 0 && limits.least <= limits.most,
             "lamb: the limits of the ratio are 0 <= least <= most, most more than 0");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(Form::name, ", betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
                   ", weight decay ", weight_decay, " inside the trust ratio",
@@ -256,9 +270,13 @@ struct basic_lamb {
 
 }  // namespace detail::optim
 
+/// LAMB that adapts the weights alone, as Google's BERT.
 using lamb = detail::optim::basic_lamb<detail::optim::lamb_form>;
+/// LAMB that adapts every segment, as the paper, optax and NVIDIA's code.
 using nvlamb = detail::optim::basic_lamb<detail::optim::nvlamb_form>;
+/// `lamb` with a ratio of at most 1, as timm's trust_clip.
 using lambc = detail::optim::basic_lamb<detail::optim::lambc_form>;
+/// DeepSpeed's LAMB: a limited ratio of uncorrected moments on every segment.
 using deepspeed_lamb = detail::optim::basic_lamb<detail::optim::deepspeed_lamb_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

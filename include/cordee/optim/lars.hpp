@@ -21,10 +21,9 @@
 // too, so that one unusual norm rescales the whole momentum: hence its limits. Google's MLPerf 0.6
 // reports fewer epochs for it, which we have not verified; it serves to reproduce those results.
 //
-// Kinds not in `adapt_on` have ratio 1, kinds not in `decay_on` are not decayed. Both are the
-// weights alone by default: scales and shifts of batch norm and biases neither adapt nor decay, as
-// in MLPerf's reference. LARC adapts every segment, and, as in apex, a segment whose gradient is
-// zero does not decay in that step.
+// By default scales and shifts of batch norm and biases neither adapt nor decay, as in MLPerf's
+// reference. LARC adapts every segment, and, as in apex, a segment whose gradient is zero does not
+// decay in that step.
 //
 // timm's Lars has no ratio for parameters without weight decay, thus for all at weight_decay = 0:
 // this is `lars_lr_outside` with always_adapt = false. By default we adapt weights that do not
@@ -142,9 +141,9 @@ struct lars_lr_outside_form : default_form {
   }
 };
 
-/// With `clip` a segment's rate, lr ratio, is at most lr.
+/// The limit of `larc`.
 struct larc_limit {
-  bool clip = true;
+  bool clip = true;  ///< Whether a segment's rate, lr ratio, is at most lr. Default: as apex.
 
   static constexpr double element = std::numeric_limits<double>::infinity();
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio, double learning_rate) const {
@@ -164,10 +163,13 @@ struct larc_form : lars_lr_outside_form {
   using limits = larc_limit;
 };
 
-/// Limits of `lars_unscaled`: the ratio is at most `ratio`, the elements of d are within -element
-/// .. element. Infinity turns a limit off.
+/// The limits of `lars_unscaled`.
 struct lars_limits {
+  /// Upper limit of the ratio; infinity: none. Range: above 0, else usage_error. Default: as
+  /// Google's TPU code.
   double ratio = 50;
+  /// Upper limit of the absolute elements of d; infinity: none. Range: above 0, else usage_error.
+  /// Default: as Google's TPU code.
   double element = 10;
 
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double segment_ratio, double) const {
@@ -197,22 +199,32 @@ struct lars_unscaled_form : default_form {
 /// LARS with learning rate and ratio where `Form` places them; see the aliases.
 template <class Form>
 struct basic_lars {
-  using form = Form;
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 1;  // v
+  using form = Form;                                    ///< Where learning rate and ratio stand.
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = 1;                       ///< The momentum v.
+  /// Of the weights and of the mean gradient.
   static constexpr norms_needed norms = norms_needed::before_accept;
-  static constexpr bool capturable = true;
+  static constexpr bool capturable = true;  ///< See OptimizerOn.
 
+  /// Share of v that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
+  /// Factor of w in d (L2), and so in the ratio. Range: finite, 0 or more, else usage_error.
   double weight_decay = 1e-4;
+  /// Factor of the ratio. Range: finite, above 0, else usage_error. Default: as timm, optax and
+  /// Google's TPU code; of `larc`, apex.
   double trust_coefficient = Form::trust_coefficient;
+  /// Added to the ratio's denominator. Range: finite, 0 or more, else usage_error. Default: as each
+  /// form's source at the header's top.
   double epsilon = Form::epsilon;
-  typename Form::limits limits{};  // without members but in larc and lars_unscaled
-  bool nesterov = false;
-  kinds decay_on = kind::weight;
-  kinds adapt_on = Form::adapt_on;
-  bool always_adapt = true;  // false: no ratio where there is no weight decay
+  /// Limits of the ratio and of elements; only those of `larc` and `lars_unscaled` have members.
+  typename Form::limits limits{};
+  bool nesterov = false;          ///< Whether the momentum is Nesterov's.
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
+  kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a ratio; the others have ratio 1.
+  /// Whether segments without weight decay have a ratio, too. False: as timm.
+  bool always_adapt = true;
 
+  /// Makes a step with each segment's ratio.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -230,8 +242,8 @@ struct basic_lars {
                             adapted_gradient<Real>{v.weights.data, v.grads.data, limit}, s);
   }
 
-  /// The factor of a segment with these norms, of d where the form is the norm of the sum; for larc
-  /// divided by the learning rate.
+  /// Returns the ratio of a segment with these norms. `grad_norm` is |d| for `lars_norm_of_sum`,
+  /// else |g|; `learning_rate` is that of the step, by which `larc` divides.
   [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm, double decay,
                                                 double learning_rate = 1) const {
     if (Form::skips_zero_norms && (weight_norm == 0 || grad_norm == 0)) return 1;
@@ -240,6 +252,7 @@ struct basic_lars {
                           learning_rate);
   }
 
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     expects_decay_rate(Form::name, "momentum", momentum);
     expects_not_negative(Form::name, "weight_decay", weight_decay);
@@ -247,6 +260,7 @@ struct basic_lars {
     expects_not_negative(Form::name, "epsilon", epsilon);
     limits.check();
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(Form::name, nesterov ? " (Nesterov)" : "", ", trust coefficient ",
                   trust_coefficient, ", momentum ", momentum, ", weight decay ", weight_decay, ", ",
@@ -261,10 +275,16 @@ struct basic_lars {
 
 }  // namespace detail::optim
 
+/// LARS as published: learning rate and ratio inside the momentum.
 using lars = detail::optim::basic_lars<detail::optim::lars_form>;
+/// `lars` with the norm of the sum in the ratio's denominator, as in optax.
 using lars_norm_of_sum = detail::optim::basic_lars<detail::optim::lars_norm_of_sum_form>;
+/// The ratio inside the momentum, the learning rate outside, as in timm and MLPerf.
 using lars_lr_outside = detail::optim::basic_lars<detail::optim::lars_lr_outside_form>;
+/// apex's LARC: `lars_lr_outside` on every segment, whose rate is by default at most the learning
+/// rate.
 using larc = detail::optim::basic_lars<detail::optim::larc_form>;
+/// Learning rate and ratio outside the momentum, as in Google's TPU code.
 using lars_unscaled = detail::optim::basic_lars<detail::optim::lars_unscaled_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

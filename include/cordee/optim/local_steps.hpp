@@ -8,8 +8,7 @@
 //   each period-th     w   <- W w                      each step while epoch < start_epoch
 //
 // With an exact reducer W is the mean; with gossip this is DmSGD, with server{comm, asynchronous{}}
-// an asynchronous parameter server. `start_epoch` gives post-local SGD: weights are averaged at
-// each step before it, best until the learning rate falls for the first time.
+// an asynchronous parameter server.
 //
 // The period counts steps, which are equal on all ranks, not applied steps: a rank whose gradient
 // is not finite omits its own step and still takes part in the average.
@@ -22,19 +21,29 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// An optimizer that steps on the rank's own gradient between averages of the weights.
 template <class Optimizer>
 struct local_steps {
-  static constexpr agreement needs = agreement::loose;
-  static constexpr bool eager = false;  // the whole local gradient is tested before the local step
-  static constexpr int slots = Optimizer::slots;
+  static constexpr agreement needs = agreement::loose;  ///< Works with any reducer.
+  /// The whole local gradient is tested before the local step.
+  static constexpr bool eager = false;
+  static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
+  /// Of the rank's own gradient, where the wrapped optimizer needs any.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;
 
-  Optimizer optimizer{};
+  Optimizer optimizer{};  ///< Optimizer of each rank's own steps.
+  /// Steps from one average of the weights to the next. Unit: steps, skipped ones included. Range:
+  /// 1 or more, else usage_error.
   int period = 1;
+  /// Epoch before which the weights are averaged at each step (post-local SGD). Unit: epochs.
+  /// Range: finite, 0 or more, else usage_error.
+  /// It is best the epoch at which the learning rate falls for the first time.
   double start_epoch = 0;
 
+  /// Makes the local step, unless the local gradient is not finite; proposes the weights where they
+  /// are averaged, else nothing.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -42,14 +51,17 @@ struct local_steps {
     const bool averages = info.epoch < start_epoch || (info.step + 1) % period == 0;
     return averages ? v.weights : span_on<Real, D>{};
   }
+  /// Does nothing: the reducer has averaged the weights in place.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>&, const step_info&, typename D::stream) const {}
 
+  /// Throws usage_error for an option outside its range, the wrapped optimizer's too.
   [[gnu::cold]] void check() const {
     detail::optim::expects_not_negative("local_steps", "start_epoch", start_epoch);
     expects(period >= 1, "local_steps: the period must be at least 1 step");
     detail::optim::check_optimizer(optimizer);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("local steps of ", detail::core::describe_policy(optimizer),
                   "; weights averaged every ", period, " steps",

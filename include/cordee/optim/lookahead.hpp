@@ -47,26 +47,38 @@ struct set_lookahead {
 
 }  // namespace detail::optim
 
+/// An optimizer whose weights return every `period` steps to slow weights that follow them.
 template <class Optimizer>
 struct lookahead {
   static_assert(Optimizer::needs == agreement::exact,
                 "lookahead: wrap it, as in local_steps{lookahead{sgd{}}, 8}");
-  static constexpr agreement needs = agreement::exact;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  /// That of the wrapped optimizer.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
+  /// The wrapped optimizer's, and behind them the slow weights a.
   static constexpr int slots = Optimizer::slots + 1;
+  /// That of the wrapped optimizer.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
+  /// That of the wrapped optimizer.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
+  /// Optimizer of the fast weights. Range: one that needs an exact mean, else a compile error.
   Optimizer optimizer{};
+  /// Steps between two updates of the slow weights. Unit: applied steps. Range: 1 or more, else
+  /// usage_error.
   int period = 5;
+  /// Share of the way to the fast weights that the slow ones go. Range: 0 < rate <= 1, else
+  /// usage_error.
   double rate = 0.5;
 
+  /// Proposes as the wrapped optimizer.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     return detail::optim::proposal(optimizer, detail::optim::inner_view<Optimizer::slots>(v), info,
                                    s);
   }
+  /// Steps as the wrapped optimizer; each `period`-th time updates a and sets w to it.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -79,7 +91,7 @@ struct lookahead {
                             detail::optim::set_lookahead{detail::ops::fast_wide_divisor(period)},
                             detail::core::step_info_of(v, info), update});
   }
-  /// slow <- w
+  /// a <- w; initializes the wrapped optimizer's slots, too.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
@@ -89,11 +101,13 @@ struct lookahead {
         detail::optim::average_update<Real>{v.weights.data, v.slots[Optimizer::slots].data});
   }
 
+  /// Throws usage_error for an option outside its range, the wrapped optimizer's too.
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     expects(period >= 1, "lookahead: the period must be at least 1 step");
     expects(rate > 0 && rate <= 1, "lookahead: the rate must be in (0, 1]");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("lookahead, every ", period, " steps at rate ", rate, ", of ",
                   detail::core::describe_policy(optimizer));

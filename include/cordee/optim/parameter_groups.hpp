@@ -7,9 +7,8 @@
 //                    parameter_group{"fc.", sgd{.momentum = 0.9}, 10},     // ten times the rate
 //                    parameter_group{"", sgd{.momentum = 0.9}, 1, kind::bias | kind::scale}}
 //
-// A segment belongs to the first group with the beginning of its name and its kind; the others have
-// the first optimizer. For decay and trust ratios by kind alone `decay_on` and `adapt_on` of an
-// optimizer do the same, without the launches that each run of segments of one group takes here.
+// For decay and trust ratios by kind alone `decay_on` and `adapt_on` of an optimizer do the same,
+// without the launches that each run of segments of one group takes here.
 #pragma once
 
 #include <array>
@@ -25,15 +24,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The optimizer of the segments of some kinds whose names begin with `prefix`, at
-/// `learning_rate_factor` times the schedule's learning rate; with 0 they stay as they are.
+/// The settings of the segments of some kinds whose names begin alike.
 template <class Optimizer>
 struct parameter_group {
+  /// Beginning of the segments' names; "": of all names. Range: at least one trainable segment is
+  /// the group's, else usage_error.
   std::string_view prefix;
-  Optimizer optimizer{};
+  Optimizer optimizer{};  ///< Optimizer of these segments, of the same type as that of the others.
+  /// Factor of the schedule's learning rate; 0: the segments stay as they are. Range: finite, 0 or
+  /// more, else usage_error.
   double learning_rate_factor = 1;
-  kinds on = detail::core::trainable;
+  kinds on = detail::core::trainable;  ///< Kinds of segments in the group.
 
+  /// Whether name and kind of the segment are the group's.
   [[nodiscard]] bool operator()(const segment& s) const {
     return on(s.kind) && s.name.starts_with(prefix);
   }
@@ -94,24 +97,32 @@ void at_learning_rate(optimizer_view<Real, D, Slots> v, const step_info& info, d
 
 }  // namespace detail::optim
 
+/// An optimizer with settings of its own for each group. A segment belongs to the first group that
+/// has its kind and the beginning of its name.
 template <class Optimizer, std::size_t Groups>
 struct parameter_groups {
   static_assert(Optimizer::needs == agreement::exact,
                 "parameter_groups: wrap the groups, as in local_steps{parameter_groups{...}, 8}");
-  static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = detail::optim::is_eager<Optimizer>;
-  static constexpr int slots = Optimizer::slots;
-  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
-  static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr bool eager = detail::optim::is_eager<Optimizer>;          ///< That of `others`.
+  static constexpr int slots = Optimizer::slots;                             ///< That of `others`.
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;  ///< That of `others`.
+  static constexpr bool capturable = detail::optim::Capturable<Optimizer>;   ///< That of `others`.
 
+  /// Optimizer of the segments of no group. Range: one that needs an exact mean, else a compile
+  /// error.
   Optimizer others{};
+  /// The groups: the first that fits a segment has it, so a longer prefix stands before a shorter
+  /// one.
   std::array<parameter_group<Optimizer>, Groups> groups{};
 
+  /// Proposes as `others`.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     return detail::optim::proposal(others, v, info, s);
   }
+  /// Steps on each run of segments of one group by its optimizer, at its learning rate.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -127,13 +138,14 @@ struct parameter_groups {
     }
   }
 
-  /// f(optimizer, learning rate) of a segment's group, where it moves.
+  /// Calls f(optimizer, learning rate) of the segment's group, unless its factor is 0.
   template <class F>
   void for_optimizer_of(const segment& s, double learning_rate, const F& f) const {
     const std::size_t group = group_of(s);
     if (factor_of(group) != 0) f(optimizer_of(group), factor_of(group) * learning_rate);
   }
 
+  /// Throws usage_error for a factor or an option of an optimizer outside its range.
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(others);
     for (const auto& group : groups) {
@@ -142,7 +154,7 @@ struct parameter_groups {
                                           group.learning_rate_factor);
     }
   }
-  /// Every group has a segment of the model.
+  /// Throws usage_error for a group to which no segment of the table belongs.
   void check_segments(std::span<const segment> table) const {
     for (std::size_t k = 0; k < Groups; ++k) {
       bool found = false;
@@ -155,6 +167,7 @@ struct parameter_groups {
                                  "before those that contain it"));
     }
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     std::string text = detail::core::describe_policy(others);
     for (const auto& group : groups)

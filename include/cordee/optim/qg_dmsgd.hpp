@@ -73,19 +73,27 @@ struct set_quasi_global {
 
 }  // namespace detail::optim
 
+/// Decentralized SGD with quasi-global momentum.
 struct qg_dmsgd {
-  static constexpr agreement needs = agreement::mixing;
-  static constexpr bool eager = true;
-  static constexpr int slots = 1;  // u
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::mixing;  ///< Mixes trial weights over the ranks.
+  static constexpr bool eager = true;  ///< A bucket's trial weights need its gradient and u alone.
+  static constexpr int slots = 1;      ///< The averaged displacement u.
+  static constexpr bool capturable = true;  ///< See OptimizerOn.
 
+  /// Factor of u in the step; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
-  double smoothing = 0.9;  // published: equal to the momentum
+  /// Share of u that a step keeps. Range: 0 <= smoothing < 1, else usage_error. Default: equal to
+  /// the momentum, as published.
+  double smoothing = 0.9;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:
+  /// as published, where the buffer is u / lr.
   bool momentum_correction = true;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Overwrites the gradient with the trial weights and proposes them.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -105,6 +113,7 @@ struct qg_dmsgd {
                                       detail::optim::decay_by_kind{decay_on, trial}});
     return v.grads;
   }
+  /// Updates u by the displacement that mixing gave; w are the mixed weights.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -118,14 +127,17 @@ struct qg_dmsgd {
                             detail::core::step_info_of(v, info), update});
   }
 
+  /// Momentum acts on the disagreement through the average u.
   [[nodiscard]] cordee::momentum_form momentum_form() const {
     return {momentum, nesterov, true, smoothing};
   }
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("qg_dmsgd", "momentum", momentum);
     detail::optim::expects_decay_rate("qg_dmsgd", "smoothing", smoothing);
     detail::optim::expects_not_negative("qg_dmsgd", "weight_decay", weight_decay);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("qg_dmsgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", smoothing ",
                   smoothing, ", weight decay ", weight_decay,

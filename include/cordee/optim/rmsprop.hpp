@@ -72,17 +72,26 @@ struct set_learning_rate {
 
 template <bool Centered>
 struct basic_rmsprop {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = Centered ? 3 : 2;  // u, v, a
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = Centered ? 3 : 2;        ///< u and v; if centered, a too.
+  static constexpr bool capturable = true;              ///< See OptimizerOn.
+  /// In messages and `describe`.
   static constexpr const char* name = Centered ? "centered_rmsprop" : "rmsprop";
 
+  /// Share of v, and of a, that a step keeps (PyTorch's alpha). Range: 0 <= smoothing < 1, else
+  /// usage_error. Default: as PyTorch.
   double smoothing = 0.99;
+  /// Share of u that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
+  /// Default: as PyTorch.
   double momentum = 0;
+  /// Added to the root. Range: finite, above 0, else usage_error. Default: as PyTorch.
   double epsilon = 1e-8;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error. Default: as
+  /// PyTorch.
   double weight_decay = 0;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Updates u, v, w and, if centered, a.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -93,12 +102,14 @@ struct basic_rmsprop {
                        decay_by_kind{decay_on, rmsprop_update<Real, Centered>(*this, v)}});
   }
 
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     expects_decay_rate(name, "smoothing", smoothing);
     expects_decay_rate(name, "momentum", momentum);
     expects_positive(name, "epsilon", epsilon);
     expects_not_negative(name, "weight_decay", weight_decay);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(name, ", smoothing ", smoothing, ", momentum ", momentum, ", epsilon ", epsilon,
                   ", weight decay ", weight_decay, describe_kinds("decays", decay_on));
@@ -107,7 +118,9 @@ struct basic_rmsprop {
 
 }  // namespace detail::optim
 
+/// RMSprop that divides by the root mean square of the gradient.
 using rmsprop = detail::optim::basic_rmsprop<false>;
+/// RMSprop that divides by the standard deviation of the gradient, around its running mean a.
 using centered_rmsprop = detail::optim::basic_rmsprop<true>;
 
 }  // namespace cordee::inline CORDEE_ABI

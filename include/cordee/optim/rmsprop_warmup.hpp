@@ -69,22 +69,39 @@ struct set_rmsprop_warmup {
 
 }  // namespace detail::optim
 
+/// RMSprop in the first epochs, then SGD with momentum.
 struct rmsprop_warmup {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 2;  // u, v
-  static constexpr bool capturable = true;
-  static constexpr std::string_view name = "rmsprop_warmup";
+  static constexpr agreement needs = agreement::exact;        ///< Steps on the mean gradient.
+  static constexpr int slots = 2;                             ///< u and v.
+  static constexpr bool capturable = true;                    ///< See OptimizerOn.
+  static constexpr std::string_view name = "rmsprop_warmup";  ///< In messages and `describe`.
 
+  /// Share of u that a step keeps. Range: 0 <= momentum < 1, else usage_error. Default: as Akiba et
+  /// al. 2017.
   double momentum = 0.9;
+  /// Share of v that a step keeps. Range: 0 <= smoothing < 1, else usage_error. Default: as Akiba
+  /// et al. 2017.
   double smoothing = 0.99;
+  /// Added to the root of v. Range: finite, above 0, else usage_error. Default: as Akiba et al.
+  /// 2017.
   double epsilon = 1e-8;
+  /// Learning rate of RMSprop's part, which does not follow the schedule. Range: finite, 0 or more,
+  /// else usage_error. Default: as Akiba et al. 2017.
   double rms_learning_rate = 3e-4;
+  /// Epoch at which a is 1/2. Unit: epochs. Range: finite, 0 or more, else usage_error. Default: as
+  /// Akiba et al. 2017.
   double center = 10;
+  /// Length of the transition, which ends half of it after `center`. Unit: epochs. Range: finite,
+  /// above 0, else usage_error. Default: as Akiba et al. 2017.
   double period = 5;
-  double slope = 1;  // of a's second branch
+  /// Slope s of the second branch of a; 2: as printed in the paper. Range: finite, above 0, else
+  /// usage_error. Default: a is then smooth at `center`.
+  double slope = 1;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
   double weight_decay = 1e-4;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Updates u, v and w by the shares of the step's epoch.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -106,13 +123,14 @@ struct rmsprop_warmup {
                                       detail::optim::decay_by_kind{decay_on, update}});
   }
 
-  /// a at this epoch.
+  /// Returns a, the share of SGD, at this epoch.
   [[nodiscard]] CORDEE_HOST_DEVICE double sgd_share(double epoch) const {
     const double past = (epoch - center) / period;
     if (past < 0) return std::exp(2 * past) / 2;
     return past < 0.5 ? std::min(0.5 + slope * past, 1.0) : 1;
   }
 
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate(name, "momentum", momentum);
     detail::optim::expects_decay_rate(name, "smoothing", smoothing);
@@ -123,6 +141,7 @@ struct rmsprop_warmup {
     detail::optim::expects_positive(name, "slope", slope);
     detail::optim::expects_not_negative(name, "weight_decay", weight_decay);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(name, ", from RMSprop at learning rate ", rms_learning_rate,
                   " to SGD around epoch ", center, ", period ", period,

@@ -56,18 +56,25 @@ void write_decayed_gradient(const Optimizer& optimizer, const optimizer_view<Rea
 
 }  // namespace detail::optim
 
-/// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decay_on`.
+/// Form P: the learning rate stands outside the momentum, as in PyTorch.
 struct sgd {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 1;  // b
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = 1;                       ///< The momentum b.
+  static constexpr bool capturable = true;              ///< See OptimizerOn.
 
+  /// Share of b that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
+  /// Share of d that b leaves out after the first step; without effect at momentum 0. Range: 0 <=
+  /// dampening < 1, else usage_error.
   double dampening = 0;
+  /// Whether the momentum is Nesterov's. Range: true only with momentum > 0 and without dampening,
+  /// else usage_error.
   bool nesterov = false;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Makes a step of form P. @throws usage_error, as check().
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -87,6 +94,8 @@ struct sgd {
     detail::optim::write_decayed_gradient(*this, v, s);
   }
 
+  /// Throws usage_error for an option outside its range, or for Nesterov momentum without momentum
+  /// or with dampening.
   [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("sgd", "momentum", momentum);
     detail::optim::expects_not_negative("sgd", "weight_decay", weight_decay);
@@ -94,6 +103,7 @@ struct sgd {
     expects(!nesterov || (momentum > 0 && dampening == 0),
             "sgd: Nesterov momentum needs momentum > 0 and no dampening");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
                   weight_decay, ", learning rate outside the momentum",
@@ -102,21 +112,25 @@ struct sgd {
   }
 };
 
-/// Form C. `momentum_correction` multiplies v by lr / previous lr before the step, so that a change
-/// of the learning rate acts on the whole momentum; a previous lr of at most 1e-7 leaves v as it
-/// is. A step at learning rate 0 therefore sets v to zero: what follows starts without momentum,
-/// where `sgd` goes on with its own.
+/// Form C: the learning rate stands inside the momentum, as in Caffe2 and TensorFlow.
 struct velocity_sgd {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 1;  // v
-  static constexpr bool capturable = true;
+  static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
+  static constexpr int slots = 1;                       ///< The velocity v.
+  static constexpr bool capturable = true;              ///< See OptimizerOn.
 
+  /// Share of v that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
+  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  /// Whether v is multiplied by lr / previous lr before the step, so that a change of the learning
+  /// rate acts on the whole momentum. Default: as Goyal et al. 2017.
+  /// A previous lr of at most 1e-7 leaves v as it is. A step at learning rate 0 therefore sets v to
+  /// zero: what follows starts without momentum, where `sgd` goes on with its own.
   bool momentum_correction = true;
-  kinds decay_on = kind::weight;
+  kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
+  /// Makes a step of form C.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -135,10 +149,12 @@ struct velocity_sgd {
     detail::optim::write_decayed_gradient(*this, v, s);
   }
 
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("velocity_sgd", "momentum", momentum);
     detail::optim::expects_not_negative("velocity_sgd", "weight_decay", weight_decay);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("velocity_sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "",
                   ", weight decay ", weight_decay, ", learning rate inside the momentum",

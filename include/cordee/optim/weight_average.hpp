@@ -96,58 +96,79 @@ optimizer_view<Real, D, Inner> inner_view(const optimizer_view<Real, D, Slots>& 
 
 }  // namespace detail::optim
 
+/// The exponential average of the weights.
 struct exponential_average {
+  /// Share of the average that a step keeps. Range: 0 <= decay < 1, else usage_error.
   double decay = 0.999;
 
-  /// The share of the new weights in the average, after so many applied steps before this one.
+  /// Returns the share of the new weights in the average, after `applied` steps before this one.
   [[nodiscard]] CORDEE_HOST_DEVICE double gain(std::int64_t applied) const {
     return applied == 0 ? 1 : 1 - decay;
   }
+  /// Throws usage_error for an option outside its range.
   void check() const { detail::optim::expects_decay_rate("exponential_average", "decay", decay); }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("evaluated by the exponential average of weights, decay ", decay);
   }
 };
 
+/// The mean of the weights of every `period` steps (stochastic weight averaging).
 struct stochastic_average {
+  /// Steps before the average begins. Unit: applied steps. Range: 0 or more, else usage_error.
   std::int64_t start = 0;
+  /// Steps from one averaged weight to the next. Unit: applied steps. Range: 1 .. 2^31 - 1, else
+  /// usage_error.
   std::int64_t period = 1;
 
+  /// Returns the share of the new weights in the average: 1 before it begins, 1/n at the n-th, else
+  /// 0.
   [[nodiscard]] double gain(std::int64_t applied) const { return prepared().gain(applied); }
-  /// Requires a period of 1 to 2^31 - 1 steps.
+  /// Returns `gain` without a division by the period, for kernels. Requires options in their range.
   [[nodiscard]] detail::optim::stochastic_gain prepared() const {
     return {start, detail::ops::fast_wide_divisor(static_cast<int>(period))};
   }
+  /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     expects(start >= 0, "stochastic_average: start is negative");
     expects(period >= 1, "stochastic_average: the period must be at least 1 step");
     expects(period <= INT32_MAX, "stochastic_average: the period must be below 2^31 steps");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("evaluated by the mean of the weights of every ", period, " steps after step ",
                   start);
   }
 };
 
-/// An optimizer, and in the slot behind its own the average that `Average` makes.
+/// An optimizer with an average of its weights in a slot. Must be the outermost wrapper, else a
+/// compile error.
 template <class Optimizer, class Average>
 struct weight_average {
-  static constexpr agreement needs = Optimizer::needs;
+  static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
+  /// That of the wrapped optimizer.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
+  /// The wrapped optimizer's, and behind them the average.
   static constexpr int slots = Optimizer::slots + 1;
-  static constexpr int average_slot = Optimizer::slots;
+  static constexpr int average_slot = Optimizer::slots;  ///< The last slot.
+  /// That of the wrapped optimizer.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
+  /// That of the wrapped optimizer.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
-  Optimizer optimizer{};
+  Optimizer optimizer{};  ///< Optimizer that trains the weights.
+  /// The kind of average: `exponential_average`, `stochastic_average`, or a type of your own with
+  /// their `gain`, `check` and `describe`.
   Average average{};
 
+  /// Proposes as the wrapped optimizer.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     return detail::optim::proposal(optimizer, detail::optim::inner_view<Optimizer::slots>(v), info,
                                    s);
   }
+  /// Steps as the wrapped optimizer, then adds the weights to the average.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -160,7 +181,7 @@ struct weight_average {
         detail::optim::with_step_info{detail::optim::set_average{detail::optim::prepared(average)},
                                       detail::core::step_info_of(v, info), update});
   }
-  /// average <- w
+  /// average <- w; initializes the wrapped optimizer's slots, too.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
@@ -170,15 +191,18 @@ struct weight_average {
         detail::optim::average_update<Real>{v.weights.data, v.slots[average_slot].data});
   }
 
+  /// That of the wrapped optimizer.
   [[nodiscard]] cordee::momentum_form momentum_form() const
     requires detail::optim::HasMomentumForm<Optimizer>
   {
     return optimizer.momentum_form();
   }
+  /// Throws usage_error for an option outside its range, the wrapped optimizer's too.
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     average.check();
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(detail::core::describe_policy(optimizer), "; ", average.describe());
   }
