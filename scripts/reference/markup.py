@@ -20,7 +20,7 @@ def literal(text, marks=""):
         part = re.sub(r"(?<!\w)::", r"\\::", part)  # which it would look up
         for sign in "@#%" + marks:
             part = part.replace(sign, "\\" + sign)
-        return part
+        return part.replace("--", "\\--")  # an option, not a dash
     return outside_of_quotes(change, text)
 
 

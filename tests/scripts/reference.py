@@ -169,6 +169,9 @@ class Reference(unittest.TestCase):
             self.assertIn("[b, over\ntwo](@ref page_docs_b_the-c-part) gone", (root / "out/00_mainpage.md").read_text())
             self.assertIn("## The <code>c</code> part {#page_docs_b_the-c-part}", (root / "out/50_page_docs_b.md").read_text())
 
+    def test_an_option_in_code_keeps_its_dashes(self):
+        self.assertEqual(markup.Markup({}).code("train --epochs 3"), "<code>train \\--epochs 3</code>")
+
 
 if __name__ == "__main__":
     unittest.main()
