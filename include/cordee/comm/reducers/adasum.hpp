@@ -65,10 +65,12 @@ void adasum(std::size_t n, const Real* a, const Real* b, Real* out) {
 
 }  // namespace detail::comm
 
+/// Adasum of the ranks' gradients, tensor by tensor. Runs on the CPU only.
 template <class Communicator>
 struct adasum : reducer_base<Communicator> {
+  /// No mean, but the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = false;
+  static constexpr bool lossless = false;  ///< Not for weights: it returns no mean.
 
   /// The partner's vector.
   template <class Real>
@@ -76,6 +78,7 @@ struct adasum : reducer_base<Communicator> {
     return n * sizeof(Real);
   }
 
+  /// Adds the segments of the bucket one by one; without a layout the bucket is one tensor.
   template <class Real, Device D>
     requires(D::host_memory)
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
@@ -105,6 +108,7 @@ struct adasum : reducer_base<Communicator> {
     if (map.is_paired()) exchange(rank - 1, no_peer, {});
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("Adasum over ", this->comm.size(), " ranks, tensor by tensor");
   }

@@ -20,6 +20,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Exact mean in log2 p exchanges of whole vectors.
 template <class Communicator>
 struct butterfly : exact_method<butterfly<Communicator>, Communicator> {
   /// The partner's vector: it reads this rank's while this rank would add to it.
@@ -27,12 +28,15 @@ struct butterfly : exact_method<butterfly<Communicator>, Communicator> {
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
+  /// 1: vectors travel whole.
   [[nodiscard]] int chunks(std::size_t) const { return 1; }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("butterfly over ", this->comm.size(), " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size();

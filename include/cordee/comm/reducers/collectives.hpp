@@ -24,7 +24,11 @@ namespace cordee::inline CORDEE_ABI {
 
 /// How allreduce_host combines two ranks' numbers. The minimum and the maximum of numbers among
 /// which there is a NaN is NaN.
-enum class reduce_op { sum, min, max };
+enum class reduce_op {
+  sum,  ///< Added in the order of ranks.
+  min,  ///< The smallest.
+  max   ///< The largest.
+};
 
 namespace detail::comm {
 

@@ -36,13 +36,15 @@ struct add_residual_op {
 };
 }  // namespace detail::comm
 
+/// A reducer whose hops are encoded in precision P, with error feedback.
 template <class R, Precision P>
 struct compressed {
-  using communicator_type = typename R::communicator_type;
-  static constexpr agreement offers = R::offers;
-  static constexpr bool lossless = false;
-  static constexpr int slots = 1;  // e
-  static constexpr bool residual_slots = true;
+  using communicator_type = typename R::communicator_type;  ///< See ReducerOn.
+  static constexpr agreement offers = R::offers;            ///< As the reducer inside.
+  static constexpr bool lossless = false;                   ///< Every hop rounds.
+  static constexpr int slots = 1;                           ///< The residual e.
+  static constexpr bool residual_slots = true;              ///< The next vector is sent with e.
+  /// As the reducer inside.
   static constexpr bool single_message = detail::comm::SingleMessage<R>;
   static_assert(R::slots == 0, "compressed: the reducer inside must have no slots");
   static_assert(
@@ -50,15 +52,18 @@ struct compressed {
       "compressed: the reducer inside has no hops that could be encoded: use one that is made of "
       "point-to-point messages, such as ring, halving_doubling, tree, double_tree or hierarchical");
 
+  /// The reducer inside: one made of point-to-point messages, without slots; others do not compile.
   R reducer;
-  P precision{};
-  communicator_type comm = reducer.comm;
+  P precision{};  ///< Format of the numbers that travel; only its type counts.
+  communicator_type comm = reducer.comm;  ///< State: the communicator of `reducer`.
 
+  /// Bytes of two encoded messages, the sent and the received one.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return reducer.template scratch_as<P>(n);
   }
 
+  /// Adds e to the vector, then runs the reducer with every hop in P, which refills e.
   template <class Real, Device D>
     requires detail::comm::CompressibleOn<R, P, Real, D>
   void mix(bucket_view<Real, D, 1> m, const step_info& info, typename D::stream s) const {
@@ -69,6 +74,7 @@ struct compressed {
                                info, s);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(reducer.describe(), ", every hop in ", P::name, " with error feedback");
   }

@@ -108,10 +108,13 @@ struct tree_schedule {
 
 }  // namespace detail::comm
 
+/// Exact mean over two trees, in chunks that follow one another.
 template <class Communicator>
 struct double_tree : exact_method<double_tree<Communicator>, Communicator> {
-  std::size_t chunk;  // numbers, at most
+  /// Longest chunk. Unit: numbers. Range: 1 or more, else usage_error.
+  std::size_t chunk;
 
+  /// `chunk_size` becomes `chunk`; usage_error comes from the first use.
   explicit double_tree(Communicator communicator, std::size_t chunk_size = 1u << 15)
       : exact_method<double_tree, Communicator>{{communicator}}, chunk(chunk_size) {}
 
@@ -120,16 +123,20 @@ struct double_tree : exact_method<double_tree<Communicator>, Communicator> {
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n / static_cast<std::size_t>(chunks(n)) + 1) * sizeof(Real);
   }
+  /// Those of both halves together.
+  /// @throws usage_error if `chunk` is 0.
   [[nodiscard]] int chunks(std::size_t n) const {
     expects(chunk > 0, "double_tree: a chunk has at least one number");
     const std::size_t per_half = (n / 2 + chunk - 1) / chunk;
     return 2 * static_cast<int>(std::max<std::size_t>(1, per_half));
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("two trees over ", this->comm.size(), " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size(), r = this->comm.rank(), count = w.count() / 2;

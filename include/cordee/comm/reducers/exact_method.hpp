@@ -22,16 +22,19 @@ namespace cordee::inline CORDEE_ABI {
 /// A method with options, as in my_reducer{comm, 3}, has them as members and a constructor.
 template <class Self, class Communicator>
 struct exact_method : reducer_base<Communicator> {
-  using communicator_type = Communicator;
+  using communicator_type = Communicator;  ///< See ReducerOn.
+  /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
   /// Whether run() takes any multiple of chunks() for w.count(), and processes so many chunks one
   /// after the other, with the same bits.
   static constexpr bool can_pipeline = false;
 
+  /// Bytes of scratch that mix_as() needs for a message of n numbers.
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
     return detail::comm::encoded_scratch<P>(n, self().chunks(n));
   }
+  /// Runs the method on plain numbers; with one rank nothing is exchanged.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     if (this->comm.size() == 1) return;
@@ -42,6 +45,8 @@ struct exact_method : reducer_base<Communicator> {
     self().run(detail::comm::plain_wire<communicator_type, Real, D>{this->comm, m.values, m.scratch,
                                                                     count, s});
   }
+  /// Runs the method with every hop encoded in P; adds to `lost` what this rank's encodings lose,
+  /// in units of its own numbers.
   template <Precision P, class Real, Device D>
   void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info&,
               typename D::stream s) const {

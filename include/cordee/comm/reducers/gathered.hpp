@@ -33,13 +33,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Code of the largest magnitudes of a tensor, with their places.
 struct top_k {
-  double fraction = 0.01;  // of a tensor's numbers, rounded up
+  /// Share of a tensor's numbers that is sent, rounded up to a whole number. Range: 0 < fraction <=
+  /// 1, else usage_error.
+  double fraction = 0.01;
 
+  /// How many of n numbers are sent.
+  /// @throws usage_error for a fraction outside its range.
   [[nodiscard]] std::size_t count(std::size_t n) const {
     expects(fraction > 0 && fraction <= 1, "top_k: .fraction must be above 0 and at most 1");
     return static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(n)));
   }
+  /// Length of the code of n numbers: a place of 32 bits and a number each.
   template <class Real>
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return count(n) * (sizeof(std::uint32_t) + sizeof(Real));
@@ -48,6 +54,9 @@ struct top_k {
   [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
     return n * sizeof(std::uint32_t);
   }
+  /// Writes the code of x, in no particular order. NaN counts as the largest, then infinity; of
+  /// equal magnitudes the first is sent. Requires n <= 2^32, bytes<Real>(n) bytes at `code` and
+  /// workspace(n) bytes at `workspace`, aligned as std::uint32_t.
   template <class Real>
   void encode(std::size_t n, const Real* x, std::byte* code, std::byte* workspace) const {
     const std::span places(reinterpret_cast<std::uint32_t*>(workspace), n);
@@ -68,6 +77,8 @@ struct top_k {
       code += sizeof *i + sizeof(Real);
     }
   }
+  /// Adds the numbers of a code to x, which has n.
+  /// @throws usage_error for a place outside of x.
   template <class Real>
   void add(std::size_t n, const std::byte* code, Real* x) const {
     for (std::size_t k = 0; k < count(n); ++k) {
@@ -80,16 +91,21 @@ struct top_k {
       code += sizeof place + sizeof value;
     }
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("the largest ", 100 * fraction, " % of each tensor");
   }
 };
 
+/// Code of the signs of a tensor, times its mean magnitude.
 struct scaled_sign {
+  /// Length of the code of n numbers: the mean, and a bit for each.
   template <class Real>
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return n == 0 ? 0 : sizeof(Real) + (n + 7) / 8;
   }
+  /// Writes the code of x. A zero is sent as the mean, with its own sign; a NaN or an infinity
+  /// makes the whole tensor so.
   template <class Real>
   void encode(std::size_t n, const Real* x, std::byte* code) const {
     if (n == 0) return;
@@ -101,6 +117,7 @@ struct scaled_sign {
     for (std::size_t i = 0; i < n; ++i)
       if (std::signbit(x[i])) code[sizeof scale + i / 8] |= std::byte{1} << (i % 8);
   }
+  /// Adds the numbers of a code to x, which has n.
   template <class Real>
   void add(std::size_t n, const std::byte* code, Real* x) const {
     if (n == 0) return;
@@ -111,22 +128,25 @@ struct scaled_sign {
       x[i] += negative ? -scale : scale;
     }
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return "signs times the mean magnitude of a tensor";
   }
 };
 
+/// Mean of the ranks' codes, which all ranks gather, with error feedback. Runs on the CPU only.
 template <class Communicator, class Code>
 struct gathered {
-  using communicator_type = Communicator;
+  using communicator_type = Communicator;  ///< See ReducerOn.
+  /// All ranks add the same codes in one order.
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = false;
-  static constexpr int slots = 1;  // e
-  static constexpr bool residual_slots = true;
-  static constexpr bool single_message = false;
+  static constexpr bool lossless = false;        ///< A code loses numbers.
+  static constexpr int slots = 1;                ///< The residual e.
+  static constexpr bool residual_slots = true;   ///< The next vector is sent with e.
+  static constexpr bool single_message = false;  ///< Each bucket has its own codes.
 
-  Communicator comm;
-  Code code{};
+  Communicator comm;  ///< The ranks that mix.
+  Code code{};        ///< What a rank sends of a tensor: `top_k` or `scaled_sign`.
 
   /// The code's workspace and every rank's code, for any number of tensors, which begin at
   /// multiples of 64 numbers.
@@ -138,6 +158,7 @@ struct gathered {
                (code.template bytes<Real>(n) + tensors * code.template bytes<Real>(1));
   }
 
+  /// Codes the segments of the bucket one by one; without a layout the bucket is one tensor.
   template <class Real, Device D>
     requires(D::host_memory)
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
@@ -181,6 +202,7 @@ struct gathered {
     for (std::size_t i = 0; i < n; ++i) x[i] /= static_cast<Real>(p);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("mean over ", comm.size(), " ranks of ", code.describe(),
                   ", gathered, with error feedback");

@@ -50,15 +50,16 @@ std::vector<int> destinations(const T& topology, int rank, int size, std::int64_
 
 }  // namespace detail::comm
 
+/// Mixing with the neighbours of a topology, once a round.
 template <class Communicator, Topology T = topologies::ring>
 struct gossip {
-  using communicator_type = Communicator;
-  static constexpr agreement offers = agreement::mixing;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
+  using communicator_type = Communicator;                 ///< See ReducerOn.
+  static constexpr agreement offers = agreement::mixing;  ///< Ranks come closer, but differ.
+  static constexpr bool lossless = true;                  ///< See ReducerOn.
+  static constexpr int slots = 0;                         ///< See ReducerOn.
 
-  Communicator comm;
-  T topology{};
+  Communicator comm;  ///< The ranks that mix.
+  T topology{};       ///< Which ranks mix, with which weights; the same on every rank.
 
   /// The vectors of all neighbours in the round that has most.
   template <class Real>
@@ -71,6 +72,8 @@ struct gossip {
     return most * n * sizeof(Real);
   }
 
+  /// Exchanges the bucket with the neighbours of `info.round`.
+  /// @throws usage_error for a round that has more edges than any within the topology's period.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
     const auto& in_edges = topology.in_edges(comm.rank(), comm.size(), info.round);
@@ -97,6 +100,7 @@ struct gossip {
                   m.values.data, s);
   }
 
+  /// The neighbours of `info.round`.
   [[nodiscard]] std::vector<int> sources(const step_info& info) const {
     const auto& edges = topology.in_edges(comm.rank(), comm.size(), info.round);
     std::vector<int> peers;
@@ -137,6 +141,7 @@ struct gossip {
     return phrases;
   }
 
+  /// One line for logs, with the spectral gap.
   [[nodiscard]] std::string describe() const {
     const double gap = detail::comm::stability{topology, comm.size()}.spectral_gap();
     return concat("gossip over ", comm.size(), " ranks, ", topology.describe(), ": ",

@@ -20,21 +20,25 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Exact mean by halves of the vector.
 template <class Communicator>
 struct halving_doubling : exact_method<halving_doubling<Communicator>, Communicator> {
-  static constexpr bool can_pipeline = true;
+  static constexpr bool can_pipeline = true;  ///< See exact_method.
 
   /// Half of the message, or an idle neighbour's vector, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
+  /// The largest power of two that is at most the number of ranks.
   [[nodiscard]] int chunks(std::size_t) const { return remap().ranks(); }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("halving and doubling over ", this->comm.size(), " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int ranks = remap().ranks();

@@ -24,10 +24,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Exact mean by trees inside nodes and a ring across them.
 template <class Communicator>
 struct hierarchical : exact_method<hierarchical<Communicator>, Communicator> {
+  /// Which ranks share a node. Range: sizes that add up to the number of ranks, else usage_error.
   nodes node_layout;
 
+  /// `layout` becomes `node_layout`; usage_error comes from the first use.
   explicit hierarchical(Communicator communicator, nodes layout)
       : exact_method<hierarchical, Communicator>{{communicator}}, node_layout(std::move(layout)) {}
 
@@ -36,13 +39,16 @@ struct hierarchical : exact_method<hierarchical<Communicator>, Communicator> {
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
+  /// The number of nodes.
   [[nodiscard]] int chunks(std::size_t) const { return node_layout.count(this->comm.size()); }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("trees inside ", node_layout.starts(this->comm.size()).size() - 1,
                   " nodes, a ring across them, over ", this->comm.size(), " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size(), r = this->comm.rank();

@@ -20,12 +20,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Chooses one of two reducers by the length of the message.
 template <class Small, class Large>
 struct hybrid {
-  using communicator_type = typename Small::communicator_type;
+  using communicator_type = typename Small::communicator_type;  ///< See ReducerOn.
+  /// The weaker of both.
   static constexpr agreement offers = std::min(Small::offers, Large::offers);
-  static constexpr bool lossless = Small::lossless && Large::lossless;
-  static constexpr int slots = 0;
+  static constexpr bool lossless = Small::lossless && Large::lossless;  ///< If both are.
+  static constexpr int slots = 0;                                       ///< See ReducerOn.
+  /// If either's is: all numbers of a step then have one length.
   static constexpr bool single_message =
       detail::comm::SingleMessage<Small> || detail::comm::SingleMessage<Large>;
   static_assert(std::same_as<communicator_type, typename Large::communicator_type>,
@@ -34,20 +37,25 @@ struct hybrid {
                 "hybrid: neither reducer may have slots, which it would share with the other; "
                 "compress the whole hybrid, compressed{hybrid{...}, P{}}");
 
-  Small small;
-  Large large;
-  std::size_t threshold = 1u << 14;  // numbers
-  communicator_type comm = small.comm;
+  Small small;  ///< Reducer of short messages.
+  Large large;  ///< Reducer of long messages.
+  /// Longest message that `small` reduces; 0: none. Unit: numbers. Range: any, the same on every
+  /// rank.
+  std::size_t threshold = 1u << 14;
+  communicator_type comm = small.comm;  ///< State: the communicator of `small`.
 
+  /// As the reducer of that length.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n <= threshold ? small.template scratch<Real>(n) : large.template scratch<Real>(n);
   }
+  /// As the reducer of that length.
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
     return n <= threshold ? small.template scratch_as<P>(n) : large.template scratch_as<P>(n);
   }
 
+  /// Runs the reducer of the bucket's length.
   template <class Real, Device D>
     requires ReducerOn<Small, Real, D> && ReducerOn<Large, Real, D>
   void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
@@ -56,6 +64,7 @@ struct hybrid {
     else
       large.mix(m, info, s);
   }
+  /// See exact_method. Requires that both reducers have it.
   template <Precision P, class Real, Device D>
     requires detail::comm::CompressibleOn<Small, P, Real, D> &&
              detail::comm::CompressibleOn<Large, P, Real, D>
@@ -67,6 +76,7 @@ struct hybrid {
       large.template mix_as<P>(m, lost, info, s);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("up to ", threshold, " numbers ", small.describe(), "; beyond, ",
                   large.describe());

@@ -14,25 +14,31 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Exact mean by the transport's own collective.
 template <class Communicator>
 struct native : reducer_base<Communicator> {
+  /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
 
+  /// 0: the transport has its own memory.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;
   }
+  /// Calls the transport's mean(); a transport without one does not compile.
   template <class Real, Device D>
     requires detail::comm::NativeMeanOn<Communicator, Real, D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     this->comm.mean(m.values, s);
   }
+  /// mix() as work of the stream: the host does not wait for the device.
   template <class Real, Device D>
     requires detail::comm::EnqueuedMeanOn<Communicator, Real, D>
   void enqueue(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     this->comm.enqueue_mean(m.values, s);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("the transport's own mean over ", this->comm.size(), " ranks: exact mean");
   }

@@ -21,21 +21,28 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Consecutive ranks that share a node.
 struct nodes {
+  /// Ranks on each node; the last node may have fewer. Range: 1 or more, else usage_error.
   int ranks_per_node = 1;
-  std::vector<int> sizes{};  // ranks on each node; empty: ranks_per_node on each
+  /// Ranks on each node, in place of `ranks_per_node` unless empty. Range: 1 or more each, and as
+  /// many in all as the communicator has, else usage_error.
+  std::vector<int> sizes{};
 
-  /// By the names of the ranks' hosts. Collective: every rank of the communicator calls it.
+  /// From the names of the ranks' hosts. Collective: every rank of the communicator calls it.
+  /// @throws error if the ranks of a host are not consecutive, or a host has no name.
   template <class Communicator>
   [[nodiscard]] static nodes by_host(const Communicator& comm);
 
+  /// How many nodes that many ranks have.
+  /// @throws usage_error if `ranks_per_node` is below 1.
   [[nodiscard]] int count(int ranks) const {
     expects(ranks_per_node > 0, "nodes: a node has at least one rank");
     return sizes.empty() ? (ranks + ranks_per_node - 1) / ranks_per_node
                          : static_cast<int>(sizes.size());
   }
-  /// The first rank of each node, and `ranks` at the end: count(ranks) + 1 numbers. Throws
-  /// usage_error unless the sizes add up to `ranks`.
+  /// The first rank of each node, and `ranks` at the end: count(ranks) + 1 numbers.
+  /// @throws usage_error for sizes outside their range.
   [[nodiscard]] std::vector<int> starts(int ranks) const {
     std::vector<int> start{0};
     for (const int size : sizes) {

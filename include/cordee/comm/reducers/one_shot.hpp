@@ -61,8 +61,10 @@ struct rank_rows {
 
 }  // namespace detail::comm
 
+/// Exact mean of vectors that every rank sends to all others.
 template <class Communicator>
 struct one_shot : reducer_base<Communicator> {
+  /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
 
   /// Every rank's vector.
@@ -71,6 +73,7 @@ struct one_shot : reducer_base<Communicator> {
     return n * static_cast<std::size_t>(this->comm.size()) * sizeof(Real);
   }
 
+  /// Adds in the order of ranks, on every rank.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     const int p = this->comm.size();
@@ -82,6 +85,7 @@ struct one_shot : reducer_base<Communicator> {
     rows.mean(this->comm.rank(), m.values.data, s);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("one-shot over ", this->comm.size(), " ranks: exact mean");
   }

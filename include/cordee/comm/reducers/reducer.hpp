@@ -43,9 +43,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A constant value. mix() is written as if it were synchronous: overlap with backward is the
-/// courier's. Memory that must outlive a step (error feedback, last received weights) is declared
-/// as `slots` and arrives with the message. A mean is divided by the number of ranks exactly once.
+/// A constant value, with the members at the header's top. mix() is written as if it were
+/// synchronous: overlap with backward is the courier's. Memory that must outlive a step (error
+/// feedback, last received weights) is declared as `slots` and arrives with the message. A mean is
+/// divided by the number of ranks exactly once.
 template <class R, class Real, class D>
 concept ReducerOn = std::copyable<R> && TransportOn<typename R::communicator_type, D> &&
                     requires(const R r, bucket_view<Real, D, R::slots> m, step_info info,
@@ -61,18 +62,20 @@ concept ReducerOn = std::copyable<R> && TransportOn<typename R::communicator_typ
 /// Base of a reducer that is an aggregate, my_reducer{comm}: a derived one declares what differs.
 template <class Communicator>
 struct reducer_base {
+  /// See ReducerOn, as for all members.
   using communicator_type = Communicator;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
+  static constexpr bool lossless = true;  ///< The wire keeps every bit.
+  static constexpr int slots = 0;         ///< No memory outlives a step.
+  /// None of the optional properties at the header's top.
   static constexpr bool single_message = false, capturable = false, residual_slots = false;
 
-  Communicator comm;
+  Communicator comm;  ///< The ranks that mix.
 };
 
 /// What a reducer keeps on this rank beside its slots, such as an asynchronous server's weights.
 struct reducer_state {
-  std::vector<double> numbers;  // which hold the bits of float and double
-  std::vector<std::int64_t> counters;
+  std::vector<double> numbers;         ///< Such as weights; a double holds the bits of a float.
+  std::vector<std::int64_t> counters;  ///< Such as versions.
   bool operator==(const reducer_state&) const = default;
 };
 

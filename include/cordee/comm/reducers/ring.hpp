@@ -44,21 +44,25 @@ struct ring_position {
 
 }  // namespace detail::comm
 
+/// Exact mean over a ring of all ranks.
 template <class Communicator>
 struct ring : exact_method<ring<Communicator>, Communicator> {
-  static constexpr bool can_pipeline = true;
+  static constexpr bool can_pipeline = true;  ///< See exact_method.
 
   /// One received chunk, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n / static_cast<std::size_t>(this->comm.size()) * sizeof(Real) + sizeof(Real);
   }
+  /// One for each rank.
   [[nodiscard]] int chunks(std::size_t) const { return this->comm.size(); }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("ring over ", this->comm.size(), " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size(), r = this->comm.rank(), depth = w.count() / p;

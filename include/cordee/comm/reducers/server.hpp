@@ -32,6 +32,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Mode of a server whose mean all ranks wait for.
 struct synchronous {};
 
 template <class Communicator, class Mode = synchronous>
@@ -41,30 +42,35 @@ server(Communicator) -> server<Communicator>;
 template <class Communicator, class Mode>
 server(Communicator, Mode) -> server<Communicator, Mode>;
 
+/// Exact mean, added and divided on rank 0.
 template <class Communicator>
 struct server<Communicator, synchronous> {
-  using communicator_type = Communicator;
+  using communicator_type = Communicator;  ///< See ReducerOn.
+  /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
+  static constexpr bool lossless = true;  ///< See ReducerOn.
+  static constexpr int slots = 0;         ///< See ReducerOn.
 
-  Communicator comm;
-  synchronous mode{};
+  Communicator comm;   ///< The ranks that mix.
+  synchronous mode{};  ///< Selects this server.
 
   /// A worker's vector, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
+  /// See exact_method.
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
     return detail::comm::encoded_scratch<P>(n, 1);
   }
 
+  /// Adds in the order of ranks, whatever the order of arrival.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     run(detail::comm::plain_wire<Communicator, Real, D>{comm, m.values, m.scratch, 1, s});
   }
+  /// See exact_method.
   template <Precision P, class Real, Device D>
   void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info&,
               typename D::stream s) const {
@@ -72,6 +78,7 @@ struct server<Communicator, synchronous> {
                                                              lost, 1, s});
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("synchronous server on rank 0 of ", comm.size(), ": exact mean");
   }
@@ -103,21 +110,24 @@ struct server<Communicator, asynchronous> {
       detail::comm::AnySource<Communicator>,
       "server: an asynchronous one receives from any source, which this transport cannot: "
       "use threads, mpi or zeromq, or server{comm, synchronous{}}");
-  using communicator_type = Communicator;
-  static constexpr agreement offers = agreement::loose;
-  static constexpr bool lossless = true;
-  static constexpr bool single_message = true;  // all numbers of a push have one version
-  static constexpr int slots = 1;               // y, the weights that this rank last received
+  using communicator_type = Communicator;                ///< See ReducerOn.
+  static constexpr agreement offers = agreement::loose;  ///< No rank waits for another's numbers.
+  static constexpr bool lossless = true;                 ///< See ReducerOn.
+  static constexpr bool single_message = true;  ///< All numbers of a push have one version.
+  static constexpr int slots = 1;               ///< y, the weights that this rank last received.
 
+  /// Makes a server that initialize() starts.
+  /// @throws usage_error for an option outside its range.
   server(Communicator communicator, asynchronous options)
       : comm(communicator),
         mode(options),
         client_(
             std::make_shared<detail::comm::server_client<Communicator>>(communicator, options)) {}
 
-  Communicator comm;
-  asynchronous mode;
+  Communicator comm;  ///< The ranks that push.
+  asynchronous mode;  ///< The options; those of rank 0 are in force.
 
+  /// 0: messages have memory of the server's own.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;
@@ -128,6 +138,8 @@ struct server<Communicator, asynchronous> {
   void initialize(bucket_view<Real, D, 1> m, typename D::stream s) const {
     transact(detail::comm::request::join, m, s);
   }
+  /// Pushes how far this rank has moved, and receives the server's weights in place of its numbers;
+  /// blocks until they arrive. On a GPU they are copied through the host.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
     // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
@@ -138,6 +150,7 @@ struct server<Communicator, asynchronous> {
     transact(detail::comm::request::push, m, s);
   }
 
+  /// Rank 0, whose weights this rank holds after mix().
   [[nodiscard]] std::vector<int> sources(const step_info&) const { return {0}; }
 
   /// On rank 0 the server's weights and clock; nothing on the others. No rank may be in a mix().
@@ -145,6 +158,9 @@ struct server<Communicator, asynchronous> {
   [[nodiscard]] reducer_state state() const {
     return client_->template state<Real>();
   }
+  /// Continues on rank 0 where `state` was taken; nothing on the others, or before initialize(). No
+  /// rank may be in a mix().
+  /// @throws error for a state of another model or number of ranks.
   template <class Real>
   void restore(const reducer_state& state) const {
     client_->template restore<Real>(state);
@@ -153,6 +169,7 @@ struct server<Communicator, asynchronous> {
   /// On rank 0: element k is the number of pushes that were k versions old when they arrived.
   [[nodiscard]] std::vector<std::int64_t> staleness() const { return client_->staleness(); }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     const int batch = detail::comm::staleness_clock(comm.size(), mode).batch();
     return concat(

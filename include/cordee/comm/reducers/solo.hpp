@@ -9,22 +9,26 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// The reducer of a run of one rank.
 struct solo {
-  using communicator_type = self_comm;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-  static constexpr bool capturable = true;  // as of optimizers (optim/optimizer.hpp)
+  using communicator_type = self_comm;                   ///< See ReducerOn.
+  static constexpr agreement offers = agreement::exact;  ///< One rank agrees with itself.
+  static constexpr bool lossless = true;                 ///< See ReducerOn.
+  static constexpr int slots = 0;                        ///< See ReducerOn.
+  static constexpr bool capturable = true;  ///< As of optimizers (optim/optimizer.hpp).
 
-  self_comm comm{};
+  self_comm comm{};  ///< See ReducerOn.
 
+  /// 0.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;
   }
+  /// Does nothing.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {}
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "solo: one worker, nothing is exchanged"; }
 };
 

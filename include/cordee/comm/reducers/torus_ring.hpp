@@ -21,10 +21,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Exact mean over the rows and columns of a torus.
 template <class Communicator>
 struct torus_ring : exact_method<torus_ring<Communicator>, Communicator> {
-  int rows;  // 0: the largest divisor of the number of ranks that is at most its square root
+  /// Rows of ranks; 0: the largest divisor of the number of ranks that is at most its square root.
+  /// Range: 0 or a divisor of the number of ranks, else usage_error.
+  int rows;
 
+  /// `row_count` becomes `rows`; usage_error comes from the first use.
   explicit torus_ring(Communicator communicator, int row_count = 0)
       : exact_method<torus_ring, Communicator>{{communicator}}, rows(row_count) {}
 
@@ -34,13 +38,16 @@ struct torus_ring : exact_method<torus_ring<Communicator>, Communicator> {
     const int x = columns(), row_chunks = x == 1 ? this->comm.size() : x;
     return n / static_cast<std::size_t>(row_chunks) * sizeof(Real) + sizeof(Real);
   }
+  /// One for each rank.
   [[nodiscard]] int chunks(std::size_t) const { return this->comm.size(); }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     const int x = columns();
     return concat("rings over ", this->comm.size() / x, " x ", x, " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size(), r = this->comm.rank();

@@ -53,21 +53,25 @@ struct binomial_tree {
 
 }  // namespace detail::comm
 
+/// Exact mean over a binomial tree, added up on rank 0.
 template <class Communicator>
 struct tree : exact_method<tree<Communicator>, Communicator> {
-  static constexpr bool can_pipeline = true;
+  static constexpr bool can_pipeline = true;  ///< See exact_method.
 
   /// A child's vector, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
+  /// 1: vectors travel whole, unless they are cut.
   [[nodiscard]] int chunks(std::size_t) const { return 1; }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("tree over ", this->comm.size(), " ranks: exact mean");
   }
 
+  /// See exact_method.
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size(), r = this->comm.rank(), rounds = w.count();

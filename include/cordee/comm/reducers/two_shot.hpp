@@ -20,8 +20,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Exact mean of chunks that every rank sends to all others.
 template <class Communicator>
 struct two_shot : reducer_base<Communicator> {
+  /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
 
   /// Every rank's numbers of this rank's chunk, of n / p + 1 numbers at most.
@@ -30,6 +32,7 @@ struct two_shot : reducer_base<Communicator> {
     return (n + static_cast<std::size_t>(this->comm.size())) * sizeof(Real);
   }
 
+  /// Adds in the order of ranks, each chunk on the rank of its number.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     const int p = this->comm.size(), r = this->comm.rank();
@@ -47,6 +50,7 @@ struct two_shot : reducer_base<Communicator> {
         this->comm, [&](int) { return own; }, chunk, s);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("two-shot over ", this->comm.size(), " ranks: exact mean");
   }

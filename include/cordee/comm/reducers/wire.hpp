@@ -17,6 +17,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Chunks first .. last-1 of a message.
 struct chunk_range {
+  /// The first chunk, and the one behind the last.
   int first, last;
 };
 

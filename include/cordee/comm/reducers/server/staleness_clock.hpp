@@ -28,14 +28,15 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of an asynchronous server.
 struct asynchronous {
-  static constexpr int unlimited = std::numeric_limits<int>::max();
+  static constexpr int unlimited = std::numeric_limits<int>::max();  ///< No limit.
 
-  /// n of n-softsync (Zhang et al. 2015): the mean of floor(ranks / n) pushes is one update. 1: of
-  /// as many pushes as there are ranks; from the number of ranks on: of each push.
+  /// n of n-softsync (Zhang et al. 2015): one update is the mean of floor(ranks / n) pushes, and of
+  /// one push where n exceeds the number of ranks. Range: 1 or more, else usage_error.
   int softsync = unlimited;
-  /// A worker waits while it is more than so many steps ahead of the slowest (Ho et al. 2013).
+  /// How far a worker may be ahead of the slowest before it waits (Ho et al. 2013). Unit: steps.
+  /// Range: 0 or more, else usage_error.
   int staleness_bound = unlimited;
-  /// Each push is multiplied by 1 / max(1, tau) before it is averaged.
+  /// Whether a push is multiplied by 1 / max(1, its staleness) before it is averaged.
   bool staleness_aware = false;
 };
 
