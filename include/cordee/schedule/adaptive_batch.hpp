@@ -10,8 +10,7 @@
 //
 // At B = N training takes twice the fewest updates and twice the fewest samples
 // (train/step/gradient_noise.hpp). N grows as the gradient falls, so the batch does not shrink
-// again. exponent 1: linear rule, which holds for B well below N; 1/2: square root; 0: the batch
-// grows in place of a decay.
+// again. The linear rule, exponent 1, holds for B well below N.
 //
 // To be given to the trainer, not inside of another schedule, with measure_gradient_noise; `fit`
 // sets the loader's batches. Decisions are stages of a batch_schedule: the same stages given to the
@@ -28,39 +27,49 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// A schedule that doubles the global batch with the gradient noise, and scales with it.
 template <Schedule S>
 struct adaptive_batch {
   static_assert(
       !detail::schedule::AdaptiveSchedule<S>,
       "adaptive_batch: the schedule inside observes nothing; plateau and auto_wu are used "
       "without it");
+  /// The schedule at the first batch. Range: one that observes nothing, else a compile error.
   S inner{};
-  double share = 1;  // of the noise scale
-  int most = 16;     // times the first batch
+  /// Largest batch as a share of the noise scale. Range: finite, above 0, else usage_error.
+  double share = 1;
+  /// Largest batch. Unit: first global batches. Range: 1 or more, else usage_error.
+  int most = 16;
+  /// Exponent of the batch's growth; 1: linear rule, 1/2: square root, 0: no effect. Range: 0 <=
+  /// exponent <= 1, else usage_error.
   double exponent = 1;
 
-  std::vector<double> decided{};  // epoch and factor of each stage
+  /// State: epoch and factor of each stage decided so far, in turn.
+  std::vector<double> decided{};
 
+  /// The inner learning rate times the power of the batch's growth so far.
   double operator()(double epoch) const {
     expects(share > 0 && std::isfinite(share), "adaptive_batch: .share must be above 0");
     expects(most >= 1, "adaptive_batch: .most, times the first batch, is below 1");
     expects(exponent >= 0 && exponent <= 1, "adaptive_batch: .exponent must be from 0 to 1");
     return std::pow(batch_decided()(epoch), exponent) * inner(epoch);
   }
-  /// Of an inner schedule that ends at 0.
+  /// The inner schedule's end, if it ends at 0; else infinity, as the batch may still grow.
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
     return std::isfinite(end) && inner(end) == 0 ? end : HUGE_VAL;
   }
+  /// Doubles the batch from the next epoch on, where an epoch ended and the noise allows it.
   void observe(const observation& seen) {
     if (!seen.epoch_loss) return;
     const double doubled = decided.empty() ? 2 : 2 * decided.back();
     if (doubled <= most && doubled <= share * seen.noise_batches)
       decided.insert(decided.end(), {std::floor(seen.epoch) + 1, doubled});
   }
+  /// `decided`.
   [[nodiscard]] std::vector<double>& state() { return decided; }
 
-  /// The stages so far.
+  /// Returns the stages so far. @throws usage_error for a state that is no list of stages.
   [[nodiscard]] batch_schedule batch_decided() const {
     batch_schedule batch{};
     expects(decided.size() % 2 == 0 && decided.size() / 2 <= batch_schedule::most_stages,
@@ -70,6 +79,7 @@ struct adaptive_batch {
     batch.check();
     return batch;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("times (B/B0)^", exponent,
                   ", where B doubles after an epoch as long as it stays ", "within ", share,

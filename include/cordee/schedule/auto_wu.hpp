@@ -41,19 +41,22 @@ namespace detail::schedule {
 
 /// The numbers of a state of auto_wu; the losses of all updates of the warm-up follow.
 struct auto_wu_state {
+  /// Places in the state.
   enum index : std::size_t {
-    phase,       // 0: warm-up, 1: hold, 2: cooldown
-    held,        // the learning rate at the switch
-    cooled,      // the epoch of the last update before the cooldown, and the length of that
-    cooldown,    // in epochs
-    last_epoch,  // of the last update observed, below 0 before the first
-    majorities,  // epochs in a row
-    tested,      // epochs
-    process      // the numbers of a gaussian_process
+    phase,       ///< 0: warm-up, 1: hold, 2: cooldown.
+    held,        ///< The learning rate at the switch.
+    cooled,      ///< The epoch of the last update before the cooldown.
+    cooldown,    ///< The length of the cooldown, in epochs.
+    last_epoch,  ///< The epoch of the last update observed; below 0 before the first.
+    majorities,  ///< Epochs in a row with a majority.
+    tested,      ///< Epochs tested.
+    process      ///< The first of the numbers of a gaussian_process.
   };
+  /// Where the losses begin; a constant for nvcc, too.
   static constexpr std::size_t losses =
       process + std::tuple_size_v<decltype(gaussian_process::numbers)>;  // a constant for nvcc too
 
+  /// Returns the state before the first update.
   static std::vector<double> initial() {
     std::vector<double> numbers(losses);
     numbers[last_epoch] = -1;
@@ -64,21 +67,38 @@ struct auto_wu_state {
 
 }  // namespace detail::schedule
 
+/// The schedule of AutoWU.
 struct auto_wu {
-  using at = detail::schedule::auto_wu_state;
+  using at = detail::schedule::auto_wu_state;  ///< Places in `learned`.
 
-  double epochs = 0;  // required: the length of the run
+  /// Length E of the run; required. Unit: epochs. Range: finite, above 0, else usage_error.
+  double epochs = 0;
+  /// Learning rate at the beginning (`min_learning_rate`) and at the end (`max_learning_rate`) of
+  /// the longest warm-up. Range: finite, 0 < min < max, else usage_error. Default: as the authors'
+  /// code.
   double min_learning_rate = 1e-5, max_learning_rate = 1;
-  double warmup_share = 0.5, cooldown_share = 0.2;  // of the epochs, at most and at least
-  bool linear = false;                              // warm-up
-  bool immediate_cooldown = false;
-  bool half_cosine = false;  // the cooldown begins at half: lr' (1 + cos(pi/2 (1 + t/T))) / 2
+  /// Longest warm-up (`warmup_share`) and shortest cooldown (`cooldown_share`), as shares of the
+  /// epochs. Range: from 0 to 1, the warm-up above 0, else usage_error. Default: as the authors'
+  /// code.
+  double warmup_share = 0.5, cooldown_share = 0.2;
+  bool linear = false;              ///< Whether the warm-up is linear in place of exponential.
+  bool immediate_cooldown = false;  ///< Whether the cooldown begins at the switch, without hold.
+  /// Whether the cooldown begins at half: lr' (1 + cos(pi/2 (1 + t/T))) / 2.
+  bool half_cosine = false;
+  /// Gaussian processes that vote after each epoch (`tests`), and epochs in a row with a majority
+  /// before the switch (`patience`). Range: 1 or more, else usage_error. Default: as the authors'
+  /// code.
   int tests = 5, patience = 3;
+  /// Probability of a past minimum above which a process votes for the switch. Range: 0 <
+  /// confidence < 1, else usage_error. Default: as the authors' code.
   double confidence = 0.95;
-  std::uint64_t seed = 0;  // of the subsets
+  std::uint64_t seed = 0;  ///< Seed of the subsets of losses. Range: any.
 
+  /// State: the numbers of `at`, then the losses of the warm-up.
   std::vector<double> learned = at::initial();
 
+  /// The learning rate of the present phase; within the warm-up and the cooldown it depends on the
+  /// epoch. @throws error for a state of another schedule.
   double operator()(double epoch) const {
     check();
     if (learned[at::phase] == 0) return interpolated(max_learning_rate, epoch / warmup());
@@ -89,6 +109,8 @@ struct auto_wu {
     return learned[at::held] * (1 + std::cos(angle)) / 2;
   }
 
+  /// Records the loss; after an epoch of the warm-up the processes vote. @throws error for a state
+  /// of another schedule.
   void observe(const observation& seen) {
     check();
     const double update = learned[at::last_epoch] < 0 ? 0 : seen.epoch - learned[at::last_epoch];
@@ -106,15 +128,19 @@ struct auto_wu {
     if (learned[at::phase] == 1 && (cools || immediate_cooldown)) begin_cooldown(seen.epoch, next);
   }
 
-  /// From the minimum to `end`, x of the way.
+  /// Returns the learning rate x of the way from `min_learning_rate` to `end`; x is limited to [0,
+  /// 1].
   [[nodiscard]] double interpolated(double end, double x) const {
     const double share = std::clamp(x, 0.0, 1.0);
     return linear ? min_learning_rate + (end - min_learning_rate) * share
                   : min_learning_rate * std::pow(end / min_learning_rate, share);
   }
 
+  /// `learned`, which the losses make longer until the switch.
   [[nodiscard]] std::vector<double>& state() { return learned; }
+  /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     const double phase = learned[at::phase];
     return concat(

@@ -5,8 +5,7 @@
 //
 //   lr(e) = (B(e) / B(0))^exponent s(e)
 //
-// exponent 1: linear rule; 1/2: square root; 0, which is s itself: the batch grows in place of a
-// decay (Smith et al. 2017). `batch` is that of loader_options::batch_schedule.
+// At exponent 0 this is s itself: the batch grows in place of a decay (Smith et al. 2017).
 #pragma once
 
 #include <cmath>
@@ -17,21 +16,29 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// A schedule scaled with a batch whose stages are known.
 template <Schedule S>
 struct batch_scaled {
-  S inner{};
+  S inner{};  ///< The schedule that is multiplied.
+  /// The loader's stages, loader_options::batch_schedule. Range: stages in order, of factors of 1
+  /// or more, else usage_error.
   batch_schedule batch{};
+  /// Exponent of the batch's growth; 1: linear rule, 1/2: square root, 0: no effect. Range: 0 <=
+  /// exponent <= 1, else usage_error.
   double exponent = 1;
 
+  /// The inner learning rate times the power of the batch's growth.
   double operator()(double epoch) const {
     batch.check();
     expects(exponent >= 0 && exponent <= 1, "batch_scaled: .exponent must be from 0 to 1");
     return std::pow(batch(epoch), exponent) * inner(epoch);
   }
+  /// The later one of the inner schedule's end and of the last stage's beginning.
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
     return batch.begin() == batch.end() ? end : std::fmax(end, batch.end()[-1].epoch);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("times (B/B0)^", exponent, ", where B is ", batch.describe(), ": ",
                   cordee::describe(inner));

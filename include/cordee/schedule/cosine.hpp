@@ -15,11 +15,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Decay along half a cosine.
 struct cosine {
-  double peak = 0.1;
-  double epochs = 0;  // required: the length of the decay
+  double peak = 0.1;  ///< Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
+  /// Length of the decay; required. Unit: epochs. Range: finite, above 0, else usage_error.
+  double epochs = 0;
+  /// Learning rate at the end of the decay. Range: finite, 0 or more, else usage_error.
   double floor = 0;
 
+  /// `floor` from `epochs` on.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("cosine",
                                     {{".peak", peak}, {".epochs", epochs}, {".floor", floor}});
@@ -28,7 +32,9 @@ struct cosine {
     const double angle = std::numbers::pi * std::clamp(epoch, 0.0, epochs) / epochs;
     return floor + (peak - floor) * (1 + std::cos(angle)) / 2;
   }
+  /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("cosine from ", peak, " to ", floor, " over ", epochs, " epochs");
   }

@@ -10,8 +10,7 @@
 // Nothing else is tuned when the batch grows. An epoch has k times fewer updates, so the number of
 // *updates* in the warm-up does not change. The warm-up replaces the first epochs of the schedule,
 // whose other epochs do not move: this is warmup{W, sqrt_scaled{s, …}} with the two factors tied
-// together. `warmup_epochs` and the learning rates of `inner` are those of the reference batch,
-// which has no default.
+// together.
 #pragma once
 
 #include <cmath>
@@ -24,17 +23,24 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// A schedule scaled with the square root of the batch, after a warm-up that grows with the batch.
 template <Schedule S>
 struct legw {
+  /// Length of the warm-up at the reference batch. Unit: epochs. Range: finite, 0 or more, with k
+  /// times it shorter than `inner`, else usage_error.
   double warmup_epochs = 0;
-  S inner{};
+  S inner{};  ///< The schedule, with the learning rates of the reference batch.
+  /// Batch for which the warm-up and learning rates were tuned. Unit: samples. Range: above 0, else
+  /// usage_error. Leaving it out is a compile error.
   std::int64_t reference_batch = detail::schedule::missing_batch<S>();
+  /// This run's batch, over all ranks. Unit: samples. Range: above 0, else usage_error. Leaving it
+  /// out is a compile error.
   std::int64_t global_batch = detail::schedule::missing_batch<S>();
 
-  /// sqrt(k)
+  /// Returns the square root of k. @throws usage_error for a batch that is not positive.
   [[nodiscard]] double factor() const { return std::sqrt(batch_ratio()); }
-  /// W, the length of this run's warm-up. Throws `usage_error` unless the schedule is longer: the
-  /// warm-up would lead to its last learning rate, which is often zero.
+  /// Returns W, the length of this run's warm-up. @throws usage_error unless the schedule is
+  /// longer: the warm-up would lead to its last learning rate, which is often zero.
   [[nodiscard]] double epochs() const {
     detail::schedule::expects_length(warmup_epochs);
     const double length = warmup_epochs * batch_ratio();
@@ -47,11 +53,13 @@ struct legw {
     return length;
   }
 
+  /// The ramp from 0 before epochs(), then the scaled schedule at the same epoch.
   double operator()(double epoch) const {
     const double length = epochs();
     return factor() * (epoch < length ? detail::schedule::ramp(epoch, length, 0, inner(length))
                                       : inner(epoch));
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("LEGW, ", global_batch, "/", reference_batch, ": warm-up over the first ",
                   epochs(), " epochs of ", factor(), " times: ", cordee::describe(inner));

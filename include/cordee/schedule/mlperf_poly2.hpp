@@ -6,9 +6,8 @@
 //   lr(e) = peak e/W                              for e <= W,  then
 //   lr(e) = end + (peak - end) (1 - (e - W)/D)^2    D = E - W + u
 //
-// u is the number of epochs of one update: the reference decays over one update more than the run
-// has, so that its last update is still above `end`. .update = 1 / updates of an epoch gives its
-// numbers; 0 is their limit for many updates.
+// u is `update`: the reference decays over one update more than the run has, so that its last
+// update is still above `end`.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +17,23 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Linear warm-up from 0, then quadratic decay.
 struct mlperf_poly2 {
+  /// Learning rate at the end of the warm-up. Range: finite, 0 or more, else usage_error.
   double peak = 0.1;
+  /// Length W of the warm-up. Unit: epochs. Range: 0 <= warmup_epochs < epochs, else usage_error.
   double warmup_epochs = 0;
-  double epochs = 0;  // required: the length of the run, warm-up included
+  /// Length E of the run, warm-up included; required. Unit: epochs. Range: finite, above 0, else
+  /// usage_error.
+  double epochs = 0;
+  /// Learning rate at the end of the decay. Range: finite, 0 or more, else usage_error. Default: as
+  /// the reference.
   double end = 1e-4;
-  double update = 0;  // epochs of one update
+  /// Epochs of one update (1 / updates of an epoch), with which the numbers are the reference's; 0:
+  /// their limit for many updates. Unit: epochs. Range: finite, 0 or more, else usage_error.
+  double update = 0;
 
+  /// `end` from end_epoch() on.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("mlperf_poly2", {{".peak", peak},
                                                      {".warmup_epochs", warmup_epochs},
@@ -40,7 +49,9 @@ struct mlperf_poly2 {
     const double left = 1 - (epoch - warmup_epochs) / (epochs - warmup_epochs + update);
     return end + (peak - end) * std::max(left, 0.0) * std::max(left, 0.0);
   }
+  /// `epochs` + `update`.
   [[nodiscard]] double end_epoch() const { return epochs + update; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("MLPerf's poly2: warm-up over ", warmup_epochs, " epochs to ", peak,
                   ", then a square to ", end, " at epoch ", end_epoch());

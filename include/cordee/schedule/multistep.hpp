@@ -15,14 +15,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The epoch of a milestone already has the lower learning rate. Milestones are positive, in any
-/// order; zeros are unused elements, so that {30, 60, 80} needs no count and the schedule is a
-/// plain value (a milestone at 0 would only be another initial learning rate).
+/// Piecewise constant decay.
 struct multistep {
+  /// Learning rate before the first milestone. Range: finite, 0 or more, else usage_error
+  /// (negative: error, from the trainer).
   double learning_rate = 0.1;
+  /// Epochs at which the learning rate is multiplied by `factor`. Unit: epochs. Range: finite, else
+  /// usage_error.
+  /// At most eight, in any order; zeros are unused elements, so that {30, 60, 80} needs no count.
+  /// Negative ones have no effect.
   std::array<double, 8> milestones{};
+  /// Factor at each milestone. Range: finite, 0 or more, else usage_error. Default: as He et al.
+  /// 2015.
   double factor = 0.1;
 
+  /// A milestone's epoch already has the new learning rate.
   constexpr double operator()(double epoch) const {
     detail::schedule::expect_finite("multistep",
                                     {{".learning_rate", learning_rate}, {".factor", factor}});
@@ -34,6 +41,7 @@ struct multistep {
     }
     return result;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     std::string epochs;
     for (const double m : milestones)

@@ -10,9 +10,8 @@
 // each by half a cosine, or a line. With three phases the second one leads back to the first
 // learning rate in as many epochs as the first, less u, and a third one to the last.
 //
-// u is the number of epochs of one update, for PyTorch's phases end one update early, so that its
-// last update has the last learning rate: .update = 1 / updates of an epoch gives its numbers; 0 is
-// their limit for many updates. The momentum is not cycled (PyTorch's cycle_momentum = False).
+// u is `update`: PyTorch's phases end one update early, so that its last update has the last
+// learning rate. The momentum is not cycled (PyTorch's cycle_momentum = False).
 #pragma once
 
 #include <cmath>
@@ -23,15 +22,28 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// One cycle from a low learning rate to the peak and to one far below.
 struct one_cycle {
+  /// Largest learning rate. Range: finite, 0 or more, else usage_error (negative: error, from the
+  /// trainer).
   double peak = 0.1;
-  double epochs = 0;  // required: the length of the run
-  double rise = 0.3;  // the first phase's share of the epochs (pct_start)
+  /// Length of the run; required. Unit: epochs. Range: finite, above 0, else usage_error.
+  double epochs = 0;
+  /// Share of the epochs in which the learning rate rises (pct_start). Range: 0 <= rise <= 1 (0.5
+  /// with three phases), else usage_error. Default: as PyTorch.
+  double rise = 0.3;
+  /// Divisors: peak / first learning rate (`start_divisor`; div_factor) and first / last learning
+  /// rate (`end_divisor`; final_div_factor). Range: finite, above 0, else usage_error. Default: as
+  /// PyTorch.
   double start_divisor = 25, end_divisor = 1e4;
-  bool linear = false;       // lines in place of cosines
-  bool three_phase = false;  // back to the first learning rate before the last phase
-  double update = 0;         // epochs of one update
+  bool linear = false;  ///< Whether the phases are lines in place of cosines.
+  /// Whether the second phase leads back to the first learning rate, and a third one to the last.
+  bool three_phase = false;
+  /// Epochs of one update (1 / updates of an epoch), with which the numbers are PyTorch's; 0: their
+  /// limit for many updates. Unit: epochs. Range: 0 <= update < epochs, else usage_error.
+  double update = 0;
 
+  /// The last learning rate from `epochs` - `update` on.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("one_cycle", {{".peak", peak},
                                                   {".epochs", epochs},
@@ -52,7 +64,9 @@ struct one_cycle {
     return epoch <= back ? between(peak, first, epoch, top, back)
                          : between(first, last, epoch, back, end);
   }
+  /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("one cycle over ", epochs, " epochs: ", linear ? "linear" : "cosine", " from ",
                   peak / start_divisor, " to ", peak, " in the first ", rise * epochs,

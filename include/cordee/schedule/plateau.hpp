@@ -44,18 +44,30 @@ struct validation_loss {
 
 template <class Loss>
 struct basic_plateau {
+  /// True for `plateau`: fit must have a validation.
   static constexpr bool needs_validation = Loss::of_validation;
 
+  /// Learning rate before the first reduction. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;
+  /// Factor of a reduction. Range: 0 < factor < 1, else usage_error. Default: as PyTorch.
   double factor = 0.1;
-  int patience = 10;        // epochs without improvement that change nothing
-  double threshold = 1e-4;  // of an improvement, relative to the best loss
-  int cooldown = 0;         // epochs after a reduction that do not count
+  /// Epochs without improvement that change nothing. Unit: epochs. Range: 0 or more, else
+  /// usage_error. Default: as PyTorch.
+  int patience = 10;
+  /// Least improvement, as a share of the best loss. Range: 0 <= threshold < 1, else usage_error.
+  /// Default: as PyTorch.
+  double threshold = 1e-4;
+  /// Epochs after a reduction that do not count. Unit: epochs. Range: 0 or more, else usage_error.
+  /// Default: as PyTorch.
+  int cooldown = 0;
+  /// Least learning rate. Range: 0 <= floor <= learning_rate, else usage_error. Default: as
+  /// PyTorch.
   double floor = 0;
 
-  // Reductions, the best loss, epochs without improvement, epochs of cooldown left.
+  /// State: reductions, the best loss, epochs without improvement, epochs of cooldown left.
   std::array<double, 4> learned{0, HUGE_VAL, 0, 0};
 
+  /// The learning rate after the reductions so far, whatever the epoch.
   double operator()(double) const {
     expect_finite("plateau", {{".learning_rate", learning_rate},
                               {".factor", factor},
@@ -68,6 +80,7 @@ struct basic_plateau {
             "plateau: .floor must be from 0 to .learning_rate");
     return std::max(learning_rate * std::pow(factor, learned[0]), floor);
   }
+  /// Counts an epoch that has the loss; ignores other updates.
   void observe(const observation& seen) {
     const std::optional<double> loss = Loss::of(seen);
     if (!loss) return;
@@ -85,7 +98,9 @@ struct basic_plateau {
     bad = 0;
     cooling = cooldown;
   }
+  /// `learned`.
   [[nodiscard]] std::span<double> state() { return learned; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("from ", learning_rate, ", times ", factor, " after ", patience + 1,
                   " epochs without a ", Loss::name, " loss ", 100 * threshold,
@@ -96,7 +111,9 @@ struct basic_plateau {
 
 }  // namespace detail::schedule
 
+/// Reductions where the loss of the validation stops falling.
 using plateau = detail::schedule::basic_plateau<detail::schedule::validation_loss>;
+/// Reductions where the training loss of the epoch stops falling.
 using training_plateau = detail::schedule::basic_plateau<detail::schedule::training_loss>;
 
 }  // namespace cordee::inline CORDEE_ABI

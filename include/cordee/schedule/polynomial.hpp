@@ -16,12 +16,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Polynomial decay.
 struct polynomial {
-  double peak = 0.1;
-  double epochs = 0;  // required: the length of the decay
+  double peak = 0.1;  ///< Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
+  /// Length of the decay; required. Unit: epochs. Range: finite, above 0, else usage_error.
+  double epochs = 0;
+  /// Exponent of the share of the decay that is left. Range: finite, 0 or more, else usage_error.
+  /// Default: as You et al. 2017.
   double power = 2;
+  /// Learning rate at the end of the decay. Range: finite, 0 or more, else usage_error.
   double end = 0;
 
+  /// `end` from `epochs` on.
   double operator()(double epoch) const {
     detail::schedule::expect_finite(
         "polynomial", {{".peak", peak}, {".epochs", epochs}, {".power", power}, {".end", end}});
@@ -31,7 +37,9 @@ struct polynomial {
     const double left = 1 - std::clamp(epoch, 0.0, epochs) / epochs;
     return end + (peak - end) * std::pow(left, power);
   }
+  /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("polynomial from ", peak, " to ", end, " over ", epochs, " epochs, power ",
                   power);

@@ -40,16 +40,19 @@ inline double batch_ratio(std::int64_t reference, std::int64_t global) {
 }
 }  // namespace detail::schedule
 
+/// A schedule times a factor.
 template <Schedule S>
 struct scaled {
-  S inner{};
-  double factor = 1;
+  S inner{};          ///< The schedule that is multiplied.
+  double factor = 1;  ///< Factor of every learning rate. Range: finite, above 0, else usage_error.
 
+  /// `factor` times the inner learning rate.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("scaled", {{".factor", factor}});
     expects(factor > 0, "scaled: .factor must be positive");
     return factor * inner(epoch);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(factor, " times: ", cordee::describe(inner));
   }
@@ -57,16 +60,24 @@ struct scaled {
 template <class S>
 scaled(S, double) -> scaled<S>;
 
+/// A schedule scaled linearly with the batch.
 template <Schedule S>
 struct linear_scaled {
-  S inner{};
+  S inner{};  ///< The schedule that is multiplied.
+  /// Batch for which the learning rates of `inner` were tuned. Unit: samples. Range: above 0, else
+  /// usage_error. Leaving it out is a compile error.
   std::int64_t reference_batch = detail::schedule::missing_batch<S>();
+  /// This run's batch, over all ranks. Unit: samples. Range: above 0, else usage_error. Leaving it
+  /// out is a compile error.
   std::int64_t global_batch = detail::schedule::missing_batch<S>();
 
+  /// Returns k. @throws usage_error for a batch that is not positive.
   [[nodiscard]] double factor() const {
     return detail::schedule::batch_ratio(reference_batch, global_batch);
   }
+  /// k times the inner learning rate.
   double operator()(double epoch) const { return factor() * inner(epoch); }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(factor(), " = ", global_batch, "/", reference_batch,
                   " times: ", cordee::describe(inner));
@@ -75,16 +86,24 @@ struct linear_scaled {
 template <class S>
 linear_scaled(S, std::int64_t = 0, std::int64_t = 0) -> linear_scaled<S>;
 
+/// A schedule scaled with the square root of the batch.
 template <Schedule S>
 struct sqrt_scaled {
-  S inner{};
+  S inner{};  ///< The schedule that is multiplied.
+  /// Batch for which the learning rates of `inner` were tuned. Unit: samples. Range: above 0, else
+  /// usage_error. Leaving it out is a compile error.
   std::int64_t reference_batch = detail::schedule::missing_batch<S>();
+  /// This run's batch, over all ranks. Unit: samples. Range: above 0, else usage_error. Leaving it
+  /// out is a compile error.
   std::int64_t global_batch = detail::schedule::missing_batch<S>();
 
+  /// Returns the square root of k. @throws usage_error for a batch that is not positive.
   [[nodiscard]] double factor() const {
     return std::sqrt(detail::schedule::batch_ratio(reference_batch, global_batch));
   }
+  /// The square root of k times the inner learning rate.
   double operator()(double epoch) const { return factor() * inner(epoch); }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(factor(), " = sqrt(", global_batch, "/", reference_batch,
                   ") times: ", cordee::describe(inner));

@@ -49,16 +49,17 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Maps whole and fractional epochs of data seen to the learning rate of the next update. The same
-/// epoch always gives the same learning rate.
+/// A map from whole and fractional epochs of data seen to the learning rate of the next update. The
+/// same epoch always gives the same learning rate. Schedules of the library check their options at
+/// each call and throw usage_error.
 template <class S>
 concept Schedule = std::regular_invocable<const S&, double> &&
                    std::convertible_to<std::invoke_result_t<const S&, double>, double>;
 
 /// What an adaptive schedule observes after an update: the same numbers on all ranks.
 struct observation {
-  double epoch = 0;  // at which the update began
-  double loss = 0;   // mean over its samples on all ranks
+  double epoch = 0;  ///< The epoch at which the update began.
+  double loss = 0;   ///< Mean over the update's samples on all ranks.
   /// Of the epoch that ended with the update, if one did: the mean loss of its samples, and that of
   /// fit's validation, if it has one.
   std::optional<double> epoch_loss{}, validation_loss{};

@@ -14,21 +14,28 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// One schedule, then another from its beginning.
 template <Schedule A, Schedule B>
 struct then {
   static_assert(!detail::schedule::AdaptiveSchedule<A> || !detail::schedule::AdaptiveSchedule<B>,
                 "then: at most one of the two schedules may be adaptive");
 
-  A first{};
-  double epochs = 0;  // of the first
+  A first{};  ///< The schedule before `epochs`.
+  /// Length of the first schedule. Unit: epochs. Range: finite, above 0, else usage_error.
+  double epochs = 0;
+  /// The schedule from `epochs` on, whose epoch 0 is there. At most one of the two may be adaptive,
+  /// else a compile error.
   B second{};
 
+  /// The first schedule before `epochs`, then the second from its epoch 0 on.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("then", {{".epochs", epochs}});
     expects(epochs > 0, "then: the first schedule must last longer than 0 epochs");
     return epoch < epochs ? first(epoch) : second(epoch - epochs);
   }
+  /// The second schedule's, after the first.
   [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(second); }
+  /// Shows the adaptive schedule of the two its own part of the run, at its own epochs.
   void observe(observation seen)
     requires(detail::schedule::AdaptiveSchedule<A> || detail::schedule::AdaptiveSchedule<B>)
   {
@@ -39,6 +46,7 @@ struct then {
       detail::schedule::observe(second, seen);
     }
   }
+  /// That of the schedule that has one; of the first if both have.
   [[nodiscard]] decltype(auto) state()
     requires(detail::schedule::HasScheduleState<A> || detail::schedule::HasScheduleState<B>)
   {
@@ -47,6 +55,7 @@ struct then {
     else
       return detail::schedule::state_of(second);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(cordee::describe(first), "; from epoch ", epochs,
                   " on, counted from there: ", cordee::describe(second));

@@ -21,9 +21,11 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::schedule {
 
-/// Where the ramp starts. Zero by default, as with LARS and in the TPU recipes; Goyal et al. start
-/// from the learning rate of one worker: start_learning_rate{0.1}.
+/// The learning rate at which a ramp starts.
 struct start_learning_rate {
+  /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error (negative: error, from
+  /// the trainer). Default: as with LARS and in the TPU recipes.
+  /// Goyal et al. start from the learning rate of one worker: start_learning_rate{0.1}.
   double value = 0;
 };
 
@@ -37,18 +39,22 @@ inline void expects_length(double epochs) {
 
 }  // namespace detail::schedule
 
+/// A schedule whose first epochs are replaced by a ramp.
 template <Schedule S>
 struct warmup {
+  /// Length of the ramp; 0: none. Unit: epochs. Range: finite, 0 or more, else usage_error.
   double epochs = 0;
-  S inner{};
-  detail::schedule::start_learning_rate start{};
+  S inner{};  ///< The schedule; the ramp leads to its value at `epochs`.
+  detail::schedule::start_learning_rate start{};  ///< Learning rate at epoch 0, in braces.
 
+  /// The ramp before `epochs`, then the inner schedule at the same epoch.
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
     detail::schedule::expect_finite("warmup", {{"the first learning rate", start.value}});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(epochs))
                           : inner(epoch);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("warm-up from ", start.value, " over the first ", epochs,
                   " epochs of: ", cordee::describe(inner));
@@ -59,19 +65,24 @@ warmup(double, S) -> warmup<S>;
 template <class S>
 warmup(double, S, detail::schedule::start_learning_rate) -> warmup<S>;
 
+/// A ramp, then a schedule from its beginning.
 template <Schedule S>
 struct warmup_then {
+  /// Length of the ramp; 0: none. Unit: epochs. Range: finite, 0 or more, else usage_error.
   double epochs = 0;
-  S inner{};
-  detail::schedule::start_learning_rate start{};
+  S inner{};  ///< The schedule after the ramp, whose epoch 0 is the ramp's end.
+  detail::schedule::start_learning_rate start{};  ///< Learning rate at epoch 0, in braces.
 
+  /// The ramp before `epochs`, then the inner schedule from its epoch 0 on.
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
     detail::schedule::expect_finite("warmup_then", {{"the first learning rate", start.value}});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(0.0))
                           : inner(epoch - epochs);
   }
+  /// The inner schedule's, after the ramp.
   [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(inner); }
+  /// Shows the inner schedule what follows the ramp, at its own epochs.
   void observe(observation seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
@@ -79,6 +90,7 @@ struct warmup_then {
     seen.epoch -= epochs;
     detail::schedule::observe(inner, seen);
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("warm-up from ", start.value, " over ", epochs,
                   " epochs, then: ", cordee::describe(inner));
