@@ -81,7 +81,7 @@ class step_log {
 
   using owned_file = std::unique_ptr<std::FILE, file_closer>;
   // Null for what is no regular file: of a pipe nothing is read.
-  [[nodiscard]] auto open_regular(const auto* mode) const {
+  [[nodiscard]] owned_file open_regular(const auto* mode) const {
     struct ::stat status {};
     const bool regular = ::stat(path_.c_str(), &status) == 0 && S_ISREG(status.st_mode);
     return owned_file(regular ? std::fopen(path_.c_str(), mode) : nullptr);
