@@ -150,7 +150,7 @@ struct decentlam_over {
   static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
   /// False where the direction has a slot, which `propose` writes.
   static constexpr bool eager = slots == 1;
-  /// Of the rank's own gradient, where the direction has a trust ratio.
+  /// Those of the rank's own gradient, where the direction has a trust ratio.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;

@@ -158,7 +158,7 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
 /// Limits of LAMB's trust ratio.
 struct ratio_limits {
   /// Least and largest trust ratio; 0 and infinity: no limit. Range: 0 <= least <= most, most above
-  /// 0, else usage_error. Default: of `lambc` as timm, of `deepspeed_lamb` as DeepSpeed.
+  /// 0, else usage_error. Default: as timm (`lambc`) and DeepSpeed (`deepspeed_lamb`).
   double least = 0, most = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const {
@@ -200,7 +200,7 @@ struct basic_lamb {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 2;                       ///< The moments m and v.
   static constexpr int direction_slots = 1;  ///< v alone, which `write_direction` updates.
-  static constexpr norms_needed norms = norms_needed::before_accept;  ///< Of the weights.
+  static constexpr norms_needed norms = norms_needed::before_accept;  ///< Weight norms.
   static constexpr bool capturable = true;                            ///< See OptimizerOn.
 
   /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
@@ -210,7 +210,7 @@ struct basic_lamb {
   /// Ba 2014.
   double beta2 = 0.999;
   /// Added to the root in u. Range: finite, above 0, else usage_error. Default: as Google's BERT;
-  /// of `deepspeed_lamb`, DeepSpeed.
+  /// DeepSpeed for `deepspeed_lamb`.
   double epsilon = Form::epsilon;
   /// Factor of w in u. Range: finite, 0 or more, else usage_error. Default: as Google's BERT.
   double weight_decay = 0.01;
@@ -242,11 +242,11 @@ struct basic_lamb {
                                           v.squared_weight_norms.data, v.sums.data, v.grads.data});
   }
 
-  /// The trust ratio of a segment with these norms of w and u.
+  /// Returns the trust ratio of a segment with these norms of w and u.
   [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
     return limits.limited(trust_ratio(1, weight_norm, direction_norm, 0, 0));
   }
-  /// Returns what the step is multiplied by beside the ratio: 1 but for `deepspeed_lamb`.
+  /// Returns what the step is multiplied by beside the ratio: 1 except for `deepspeed_lamb`.
   [[nodiscard]] CORDEE_HOST_DEVICE double step_factor(const step_info& info) const {
     return Form::corrects_step ? bias_correction(*this, info) : 1;
   }

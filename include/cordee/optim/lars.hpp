@@ -202,7 +202,7 @@ struct basic_lars {
   using form = Form;                                    ///< Where learning rate and ratio stand.
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 1;                       ///< The momentum v.
-  /// Of the weights and of the mean gradient.
+  /// Norms of the weights and of the mean gradient.
   static constexpr norms_needed norms = norms_needed::before_accept;
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
@@ -211,7 +211,7 @@ struct basic_lars {
   /// Factor of w in d (L2), and so in the ratio. Range: finite, 0 or more, else usage_error.
   double weight_decay = 1e-4;
   /// Factor of the ratio. Range: finite, above 0, else usage_error. Default: as timm, optax and
-  /// Google's TPU code; of `larc`, apex.
+  /// Google's TPU code; apex for `larc`.
   double trust_coefficient = Form::trust_coefficient;
   /// Added to the ratio's denominator. Range: finite, 0 or more, else usage_error. Default: as each
   /// form's source at the header's top.

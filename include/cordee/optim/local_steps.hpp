@@ -28,7 +28,7 @@ struct local_steps {
   /// The whole local gradient is tested before the local step.
   static constexpr bool eager = false;
   static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
-  /// Of the rank's own gradient, where the wrapped optimizer needs any.
+  /// Those of the rank's own gradient, where the wrapped optimizer needs any.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;

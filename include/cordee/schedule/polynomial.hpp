@@ -16,12 +16,12 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Polynomial decay.
+/// Decay by a power of the share of the epochs that is left.
 struct polynomial {
   double peak = 0.1;  ///< Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
   /// Length of the decay; required. Unit: epochs. Range: finite, above 0, else usage_error.
   double epochs = 0;
-  /// Exponent of the share of the decay that is left. Range: finite, 0 or more, else usage_error.
+  /// The exponent; 1: linear decay. Range: finite, 0 or more, else usage_error.
   /// Default: as You et al. 2017.
   double power = 2;
   /// Learning rate at the end of the decay. Range: finite, 0 or more, else usage_error.

@@ -60,11 +60,11 @@ concept Schedule = std::regular_invocable<const S&, double> &&
 struct observation {
   double epoch = 0;  ///< The epoch at which the update began.
   double loss = 0;   ///< Mean over the update's samples on all ranks.
-  /// Of the epoch that ended with the update, if one did: the mean loss of its samples, and that of
+  /// Mean losses of the epoch that ended with the update, if one did: over its samples, and in
   /// fit's validation, if it has one.
   std::optional<double> epoch_loss{}, validation_loss{};
-  /// With them the gradient noise scale less its standard error, in first global batches; NaN where
-  /// it is not measured, or not known yet.
+  /// The gradient noise scale less its standard error, at the end of an epoch. Unit: first global
+  /// batches. NaN where it is not measured, or not known yet.
   double noise_batches = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -270,7 +270,7 @@ double end_epoch_of(const S& schedule) {
 
 }  // namespace detail::schedule
 
-/// One line for the run's description.
+/// Returns one line for logs: the schedule's own, or its learning rate at epoch 0.
 template <Schedule S>
 std::string describe(const S& schedule) {
   if constexpr (detail::schedule::has_description<S>)
