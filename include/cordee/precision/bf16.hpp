@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Sixteen bits: sign, eight of exponent, seven of fraction. Arithmetic is done on exact().
 struct bfloat {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< The upper half of the float's bits.
 
   /// Rounds to nearest, ties to even; NaN stays NaN.
   CORDEE_HOST_DEVICE static constexpr bfloat nearest(float x) {
@@ -33,22 +33,28 @@ struct bfloat {
         b >> 16 | 0x40u;  // quiet, so that a payload in the lower bits alone stays a NaN
     return {static_cast<std::uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? nan : number)};
   }
+  /// Converts to float without rounding.
   CORDEE_HOST_DEVICE constexpr float exact() const {
     return std::bit_cast<float>(std::uint32_t{bits} << 16);
   }
 };
 
+/// Precision of bfloat16 storage and float sums and masters, in layers and on the wire. Needs no
+/// loss scaling.
 struct bf16 {
-  using storage = bfloat;
-  using master = float;
-  using accumulate = float;
-  struct scaling {};
+  using storage = bfloat;    ///< Type of activations and of encoded messages.
+  using master = float;      ///< See Precision.
+  using accumulate = float;  ///< See Precision.
+  struct scaling {};         ///< Empty: numbers are encoded without scale.
 
-  static constexpr bool scales_loss = false;
-  static constexpr std::string_view name = "bf16";
+  static constexpr bool scales_loss = false;  ///< The exponents of a float suffice for gradients.
+  static constexpr std::string_view name = "bf16";  ///< In logs, messages and checkpoints.
 
+  /// Returns the empty scaling, for any range.
   CORDEE_HOST_DEVICE static constexpr scaling fit(float) { return {}; }
+  /// Rounds as `bfloat::nearest`.
   CORDEE_HOST_DEVICE static constexpr bfloat encode(float x, scaling) { return bfloat::nearest(x); }
+  /// Converts without rounding.
   CORDEE_HOST_DEVICE static constexpr float decode(bfloat q, scaling) { return q.exact(); }
 };
 static_assert(Precision<bf16> && detail::precision::StorageOnly<bfloat>);

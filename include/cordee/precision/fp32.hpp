@@ -8,8 +8,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Precision of float storage, sums and masters.
 struct fp32 : detail::precision::plain_precision<float> {
-  static constexpr std::string_view name = "fp32";
+  static constexpr std::string_view name = "fp32";  ///< In logs, messages and checkpoints.
 };
 static_assert(Precision<fp32>);
 

@@ -8,8 +8,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Precision of double storage, sums and masters.
 struct fp64 : detail::precision::plain_precision<double> {
-  static constexpr std::string_view name = "fp64";
+  static constexpr std::string_view name = "fp64";  ///< In logs, messages and checkpoints.
 };
 static_assert(Precision<fp64>);
 

@@ -35,18 +35,21 @@ CORDEE_HOST_DEVICE constexpr int round_clamped(Real x, int low, int high) {
 
 }  // namespace detail::precision
 
+/// Precision whose convolutions multiply eight-bit operands in forward; activations, their
+/// gradients and masters are floats. Also a format of messages.
 struct int8 {
-  using storage = std::int8_t;
-  using activation = float;
-  using master = float;
-  using accumulate = float;
+  using storage = std::int8_t;  ///< Of operands and messages.
+  using activation = float;     ///< Between layers.
+  using master = float;         ///< See Precision.
+  using accumulate = float;     ///< Of sums outside of convolutions, whose own are std::int32_t.
+  /// Scale of one range of numbers on the wire.
   struct scaling {
-    float scale = 1;  // NaN for a range that is not finite
-    std::int32_t zero = 0;
+    float scale = 1;        ///< s, at least 2^-126; NaN for a range that is not finite.
+    std::int32_t zero = 0;  ///< Code of the number 0; `fit` sets 0.
   };
 
-  static constexpr bool scales_loss = false;
-  static constexpr std::string_view name = "int8";
+  static constexpr bool scales_loss = false;        ///< Gradients have the exponents of floats.
+  static constexpr std::string_view name = "int8";  ///< In logs, messages and checkpoints.
 
   /// Symmetric, for numbers up to |x|. If x is not finite, every encoded number decodes to NaN.
   CORDEE_HOST_DEVICE static constexpr scaling fit(float x) {
@@ -62,6 +65,7 @@ struct int8 {
     const int q = detail::precision::round_clamped(x * (1 / k.scale), -127 - k.zero, 127 - k.zero);
     return static_cast<std::int8_t>(q + k.zero);
   }
+  /// Multiplies by s; NaN for a range that is not finite.
   CORDEE_HOST_DEVICE static constexpr float decode(std::int8_t q, scaling k) {
     return static_cast<float>(q - k.zero) * k.scale;
   }
@@ -73,7 +77,8 @@ static_assert(Quantized<int8>);
 template <int WeightBits>
 struct low_bit_weights : int8 {
   static_assert(WeightBits >= 2 && WeightBits <= 8, "weights have 2 to 8 bits");
-  static constexpr int weight_bits = WeightBits;
+  static constexpr int weight_bits = WeightBits;  ///< b; integer networks have 8, 4 or 2.
+  /// In logs, messages and checkpoints. 3, 5, 6, 7 and 8 bits share one.
   static constexpr std::string_view name = WeightBits == 4   ? "int8, weights of 4 bits"
                                            : WeightBits == 2 ? "int8, weights of 2 bits"
                                                              : "int8, weights of fewer bits";

@@ -47,15 +47,18 @@ struct activation_of<P> {
 /// One IEEE type for storage, sums and masters.
 template <std::floating_point Real>
 struct plain_precision {
-  using storage = Real;
-  using master = Real;
-  using accumulate = Real;
-  struct scaling {};
+  using storage = Real;     ///< See Precision.
+  using master = Real;      ///< See Precision.
+  using accumulate = Real;  ///< See Precision.
+  struct scaling {};        ///< Empty: numbers are not encoded.
 
-  static constexpr bool scales_loss = false;
+  static constexpr bool scales_loss = false;  ///< Gradients are not scaled.
 
+  /// Returns the empty scaling, for any range.
   CORDEE_HOST_DEVICE static constexpr scaling fit(Real) { return {}; }
+  /// Returns x.
   CORDEE_HOST_DEVICE static constexpr Real encode(Real x, scaling) { return x; }
+  /// Returns q.
   CORDEE_HOST_DEVICE static constexpr Real decode(Real q, scaling) { return q; }
 };
 
