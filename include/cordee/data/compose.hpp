@@ -22,18 +22,22 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Each draws from a subsequence of its own, given by its kind (the constant `subsequence` of its
-/// type) and by how many of the same kind are before it. So one more of another kind does not
-/// change what the others draw; types without the constant are of one kind.
+/// The augmentations one after another. Each draws from a subsequence of its own, given by its kind
+/// (the constant `subsequence` of its type) and by how many of the same kind are before it. So one
+/// more of another kind does not change what the others draw; types without the constant are of one
+/// kind.
 template <Augmentation... A>
 class compose {
  public:
+  /// The steps, in their order; inactive ones are skipped.
   explicit compose(A... steps) : steps_(std::move(steps)...) {}
 
+  /// Whether any step is.
   [[nodiscard]] bool active() const {
     return std::apply([](const A&... a) { return (false || ... || a.active()); }, steps_);
   }
 
+  /// See Augmentation; without an active step the image is copied.
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
     thread_local detail::core::pod_vector<std::uint8_t> between;
@@ -56,6 +60,7 @@ class compose {
     std::apply([&](const A&... a) { (run(a), ...); }, steps_);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     std::string text;
     const auto add = [&](const auto& step) {

@@ -24,16 +24,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// CutMix: two samples exchange a rectangle.
 struct cutmix {
-  double alpha = 1;  // the paper's; 0: samples are not mixed
+  /// Parameter of the Beta distribution; 0: samples are not mixed. Range: 0, or 0.01 to 1e6, else
+  /// usage_error. Default: as the paper.
+  double alpha = 1;
 
-  /// Throws usage_error if alpha is outside 0.01 .. 1e6, and not 0.
+  /// Whether samples are mixed. @throws usage_error for an alpha out of its range.
   [[nodiscard]] bool active() const {
     if (alpha == 0) return false;
     detail::data::expect_beta(alpha);
     return true;
   }
 
+  /// Exchanges the rectangle of `a` and `b`, returns the share of the image outside it. @throws
+  /// usage_error for buffers of another size than the image.
   float operator()(const extent& e, std::span<std::uint8_t> a, std::span<std::uint8_t> b,
                    random_sequence random) const {
     expects(a.size() == e.size() && b.size() == e.size(),
@@ -54,6 +59,7 @@ struct cutmix {
     return static_cast<float>(1 - area / static_cast<double>(e.pixels()));
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return alpha != 0 ? concat("cutmix of pairs, alpha ", alpha) : "samples are not mixed";
   }

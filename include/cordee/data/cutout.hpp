@@ -19,16 +19,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The square covers size pixels each way, of center c the pixels c - size / 2 and on. The paper
-/// fills with what normalization makes 0: `fill` is then 255 times the mean, rounded.
+/// Fills a random square. It covers size pixels each way, of center c the pixels c - size / 2 and
+/// on. The paper fills with what normalization makes 0: `fill` is then 255 times the mean, rounded.
 struct cutout {
+  /// Side of the square; 0: inactive. Unit: pixels. Range: 0 <= size <= 32768, else usage_error.
   int size = 16;
-  std::array<std::uint8_t, 4> fill{};  // of each channel
+  std::array<std::uint8_t, 4> fill{};  ///< Value of the square in each channel.
 
-  static constexpr std::uint32_t subsequence = 2;  // augmentation.hpp
+  static constexpr std::uint32_t subsequence = 2;  ///< Its draws in a compose.
 
-  [[nodiscard]] bool active() const { return size != 0; }
+  [[nodiscard]] bool active() const { return size != 0; }  ///< Whether `size` is not 0.
 
+  /// See Augmentation. @throws usage_error for a size out of its range, more than 4 channels, or
+  /// buffers of another size than the image.
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
     expects(size >= 0 && size <= 1 << 15, "cutout: the size is within 0 .. 32768");
@@ -52,6 +55,7 @@ struct cutout {
       }
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return concat("cutout of ", size, " x ", size); }
 };
 static_assert(Augmentation<cutout>);

@@ -23,6 +23,9 @@ namespace cordee::inline CORDEE_ABI {
 /// Two files in memory that all copies share. Where NAME does not exist, NAME.gz is read.
 class idx {
  public:
+  /// Reads the file of images and that of their labels. @throws usage_error unless `classes` is 1
+  /// to 256; error for a file that cannot be read, is of another format, truncated or too long, for
+  /// another number of labels than of images, and for a label of `classes` or above.
   idx(const std::string& images, const std::string& labels, int classes = 10) : classes_(classes) {
     expects(classes > 0 && classes <= 256, "idx: the number of classes must be 1 to 256");
     auto files = std::make_shared<contents>();
@@ -50,9 +53,11 @@ class idx {
     files_ = std::move(files);
   }
 
+  /// 1 x height x width, of the file of images.
   [[nodiscard]] extent image() const { return image_; }
-  [[nodiscard]] int classes() const { return classes_; }
-  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] int classes() const { return classes_; }    ///< What the constructor was given.
+  [[nodiscard]] std::size_t size() const { return size_; }  ///< Images in the file.
+  /// See Dataset. @throws usage_error for an index of size() or above, or a buffer of another size.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     expects(i < size_, "idx: the index is beyond the data set");
     expects(pixels.size() == image_.size(), "idx: the buffer is not of the image's size");

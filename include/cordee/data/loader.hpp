@@ -52,6 +52,10 @@ class loader {
                 detail::data::has_augmentation_members<A>());
 
  public:
+  /// Plans the updates. @throws usage_error for an option out of its range (loader_options.hpp,
+  /// normalize.hpp, the mixing), more than 4 channels or 2^32 - 1 samples, or updates that do not
+  /// fit the memory of the host; error for an empty data set, or for one smaller than the global
+  /// batch with last_batch::drop.
   template <detail::data::Placed Communicator>
   [[gnu::cold]] loader(S dataset, const Communicator& comm, loader_options options,
                        A augmentation = {}, normalize norm = {}, M mixing = {})
@@ -82,27 +86,33 @@ class loader {
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
-  [[nodiscard]] extent image() const { return dataset_.image(); }
-  [[nodiscard]] int classes() const { return dataset_.classes(); }
+  [[nodiscard]] extent image() const { return dataset_.image(); }   ///< Extent of the images.
+  [[nodiscard]] int classes() const { return dataset_.classes(); }  ///< Classes of the data set.
+  /// Samples of the data set.
   [[nodiscard]] std::int64_t samples() const { return plan_.first().samples; }
-  /// Of the first update, as are micro_batch() and accumulate(); loader_options::batch_schedule.
+  /// Samples of the first update over all ranks. As micro_batch() and accumulate(), it is without
+  /// the factor of loader_options::batch_schedule.
   [[nodiscard]] std::int64_t global_batch() const { return plan_.first().global_batch; }
   /// Samples of one micro-batch on one rank, of `factor` times the batch, rounded up: some may have
   /// one fewer.
   [[nodiscard]] std::int64_t micro_batch(int factor = 1) const {
     return (global_batch() * factor + slices() - 1) / slices();
   }
-  /// Of the stage of .batch_schedule with the largest ones.
+  /// micro_batch() of the stage of .batch_schedule with the largest ones.
   [[nodiscard]] std::int64_t largest_micro_batch() const {
     return micro_batch(options_.grow_micro_batch ? plan_.largest_factor() : 1);
   }
+  /// Micro-batches of the first update on one rank.
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
-  [[nodiscard]] int ranks() const { return ranks_; }
-  [[nodiscard]] std::uint64_t seed() const { return options_.seed; }
+  [[nodiscard]] int ranks() const { return ranks_; }  ///< Ranks of the communicator.
+  [[nodiscard]] std::uint64_t seed() const { return options_.seed; }  ///< `seed` of the options.
+  /// What kernels do with the bytes.
   [[nodiscard]] cordee::normalization normalization() const { return normalization_; }
+  /// This rank's copy of the data set.
   [[nodiscard]] const S& dataset() const { return dataset_; }
 
-  /// Stages that are decided during the run; those before step() must stay as they are.
+  /// Sets stages that are decided during the run; those before step() must stay as they are.
+  /// @throws usage_error if the options have a .batch_schedule, else as the constructor.
   [[gnu::cold]] void set_batch_schedule(const cordee::batch_schedule& stages) {
     expects(decided_ || options_.batch_schedule.begin() == options_.batch_schedule.end(),
             "loader: the schedule decides the global batch, so there is no .batch_schedule");
@@ -112,20 +122,26 @@ class loader {
         detail::data::plan_that_fits(dataset_.size(), image(), options_, ranks_, prefetch() + 1);
     decided_ = true;
   }
+  /// Stages of .batch_schedule, or those set last.
   [[nodiscard]] const cordee::batch_schedule& stages() const { return options_.batch_schedule; }
+  /// Updates of so many epochs, rounded up. @throws usage_error for a negative or infinite number,
+  /// NaN, and for more updates than can be counted.
   [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
+  /// Epochs of data seen before update `step`.
   [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
 
   /// The update that `next` will return.
   [[nodiscard]] std::int64_t step() const { return step_; }
+  /// Makes `step` the update that next() returns. @throws usage_error for a negative step, or one
+  /// beyond the largest that can be counted.
   void seek(std::int64_t step) {
     expects(step >= 0, "loader: steps are counted from 0");
     expects(step <= plan_.most_steps(), "loader: a step beyond the largest that can be counted");
     step_ = step;
   }
 
-  /// This rank's micro-batches of one update, in order; valid until the next call. Throws what the
-  /// data set threw, and stays at that step.
+  /// Returns this rank's micro-batches of one update, in order; valid until the next call. Throws
+  /// what the data set threw, and stays at that step.
   [[gnu::cold]] std::span<const batch<cpu>> next() {
     expects(step_ <= plan_.most_steps(), "loader: no update after the last that can be counted");
     const std::int64_t begin = detail::data::nanoseconds();
@@ -138,10 +154,11 @@ class loader {
     return update.micro.span();
   }
 
-  /// Threads that read and augment, and updates that they may be ahead.
+  /// Threads that read and augment.
   [[nodiscard]] int decode_threads() const { return threads_.size(); }
+  /// Updates that the threads may be ahead.
   [[nodiscard]] int prefetch() const { return prefetcher_.depth(); }
-  /// What training waited for. To be called by the thread that calls next().
+  /// Returns what training waited for. To be called by the thread that calls next().
   [[nodiscard]] input_statistics statistics() const {
     const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
     input_statistics s{.updates = taken_,
@@ -156,9 +173,9 @@ class loader {
     if constexpr (requires { dataset_.reading(); }) s.reading = dataset_.reading();
     return s;
   }
-  /// Seconds of copies to the device, for the statistics. `fit` calls it.
+  /// Adds seconds of copies to the device to the statistics. `fit` calls it.
   void add_upload(double seconds) { upload_ += seconds; }
-  /// Which samples this rank reads, and what that takes of the machine.
+  /// One line for logs: which samples this rank reads, its threads and its memory.
   [[nodiscard]] std::string describe_input() const {
     const std::int64_t most = micro_batch() * options_.accumulate * plan_.largest_factor();
     std::string text = concat(
@@ -172,9 +189,11 @@ class loader {
     if (augmentation_.active()) text += concat("; ", describe_augmentation());
     return concat(text, "; ", describe_epochs());
   }
+  /// One line for logs; "none" for an inactive augmentation.
   [[nodiscard]] std::string describe_augmentation() const {
     return augmentation_.active() ? detail::core::describe_policy(augmentation_) : "none";
   }
+  /// One line for logs: samples, global batch, the ends of epochs.
   [[nodiscard]] std::string describe() const {
     return concat(detail::core::grouped(samples()), " samples of ", cordee::describe(image()),
                   " in ", classes(), " classes; global batch ", global_batch(), " = ",

@@ -21,28 +21,38 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The end of an epoch when the batch does not divide the data set.
-///   drop   the last samples of the permutation are left out, others in each epoch
-///   pad    the last batch is completed from the start of the same permutation
-///   carry  the last batch is completed from the next epoch: no sample is left out or repeated
-/// An enum and not a type, as algorithms are: it selects arithmetic on three integers and no code.
-enum class last_batch { drop, pad, carry };
+/// The end of an epoch when the batch does not divide the data set. An enum and not a type, as
+/// algorithms are: it selects arithmetic on three integers and no code.
+enum class last_batch {
+  drop,  ///< The last samples of the permutation are left out, others in each epoch.
+  pad,   ///< The last batch is completed from the start of the same permutation.
+  carry  ///< The last batch is completed from the next epoch: no sample is left out or repeated.
+};
 
-/// Exactly one of `global_batch` and `micro_batch` is set; `micro_batch` counts the samples of one
-/// micro-batch on one rank: global batch = micro-batch x ranks x accumulate, at most 2^31 - 1.
+/// How a loader makes updates of a data set: global batch = micro-batch x ranks x accumulate.
 struct loader_options {
+  /// Samples of an update over all ranks (`global_batch`), or of one micro-batch on one rank
+  /// (`micro_batch`). Unit: samples. Range: one of them above 0, the other 0, and the global batch
+  /// at most 2^31 - 1, else usage_error.
   std::int64_t global_batch = 0, micro_batch = 0;
-  int accumulate = 1;  // micro-batches of an update
+  /// Micro-batches of an update on one rank. Range: 1 or more, else usage_error.
+  int accumulate = 1;
+  /// Seed of the order of samples and of all that is drawn for them. Range: any.
   std::uint64_t seed = 0;
-  // By default every epoch has each sample once, and every update has the same number of samples.
+  /// What completes the last batch of an epoch. Default: every epoch has each sample once, and
+  /// every update the same number of samples.
   cordee::last_batch last_batch = cordee::last_batch::carry;
-  // Threads that read and augment samples, and updates that they may be ahead. 0: for a data set
-  // that draws its samples at random, as decoded images do, the cores of this process divided by
-  // its ranks, and 2 updates; else one thread and 1 update. Samples do not depend on them.
+  /// Threads that read and augment samples (`decode_threads`), and updates that they may be ahead
+  /// (`prefetch`); samples do not depend on them. Range: 0 to 1024 threads, 0 to 7 updates, else
+  /// usage_error. Default: for a data set that draws its samples at random, as decoded images do,
+  /// the cores of this process divided by its ranks, and 2 updates; for others one thread and 1
+  /// update.
   int decode_threads = 0, prefetch = 0;
-  // Of the global batch: a stage multiplies the micro-batches of an update or, if set so, the
-  // samples of each (which also changes batch norm's statistics, and memory).
+  /// Multiples of the global batch from given epochs on. Range: epochs above 0 and in order, whole
+  /// ones with drop and pad, factors of 1 or more, else usage_error.
   cordee::batch_schedule batch_schedule{};
+  /// Whether a stage multiplies the samples of each micro-batch in place of their number; that also
+  /// changes batch norm's statistics, and memory.
   bool grow_micro_batch = false;
 };
 

@@ -19,16 +19,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Mixup: two samples are averaged with random weights.
 struct mixup {
-  double alpha = 0.2;  // the paper's for ImageNet; 0: samples are not mixed
+  /// Parameter of the Beta distribution; 0: samples are not mixed. Range: 0, or 0.01 to 1e6, else
+  /// usage_error. Default: as the paper, for ImageNet.
+  double alpha = 0.2;
 
-  /// Throws usage_error if alpha is outside 0.01 .. 1e6, and not 0.
+  /// Whether samples are mixed. @throws usage_error for an alpha out of its range.
   [[nodiscard]] bool active() const {
     if (alpha == 0) return false;
     detail::data::expect_beta(alpha);
     return true;
   }
 
+  /// Averages `a` and `b` in place, rounded to bytes, and returns w. @throws usage_error for
+  /// buffers of another size than the image.
   float operator()(const extent& e, std::span<std::uint8_t> a, std::span<std::uint8_t> b,
                    random_sequence random) const {
     expects(a.size() == e.size() && b.size() == e.size(),
@@ -42,6 +47,7 @@ struct mixup {
     return weight;
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return alpha != 0 ? concat("mixup of pairs, alpha ", alpha) : "samples are not mixed";
   }

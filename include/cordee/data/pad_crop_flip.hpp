@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Augmentation as usual for CIFAR: pad by zeros on all sides, crop the image's size at a random
-// position, flip horizontally with probability 1/2.
+// Augmentation as usual for CIFAR: padding, a random crop of the image's size, a horizontal flip.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +17,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Pads an image, crops it at a random position, and flips it.
 struct pad_crop_flip {
-  int pad = 0;  // pixels on each side, at most 32768
-  bool flip = false;
+  /// Zeros added on each side. Unit: pixels. Range: 0 <= pad <= 32768, else usage_error.
+  int pad = 0;
+  bool flip = false;  ///< Whether the crop is mirrored left to right with probability 1/2.
 
-  static constexpr std::uint32_t subsequence = 3;  // augmentation.hpp
+  static constexpr std::uint32_t subsequence = 3;  ///< Its draws in a compose.
 
-  [[nodiscard]] bool active() const { return pad != 0 || flip; }
+  [[nodiscard]] bool active() const { return pad != 0 || flip; }  ///< Whether it pads or flips.
 
+  /// See Augmentation. @throws usage_error for a padding out of its range, or buffers of another
+  /// size than the image.
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
     expects(pad >= 0 && pad <= 1 << 15, "pad_crop_flip: the padding is not within 0 .. 32768");
@@ -56,6 +59,7 @@ struct pad_crop_flip {
         }
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     if (!active()) return "no augmentation";
     return concat(pad > 0 ? concat("random crop after padding by ", pad) : std::string(),

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A generated data set of any size: each class is a pattern of blocks, each example its class's
-// pattern plus noise. It needs no files and can be learned; example i is a function of (seed, i).
+// A generated data set of any size, which needs no files and can be learned.
 #pragma once
 
 #include <array>
@@ -24,14 +23,17 @@ struct count {
 };
 }  // namespace detail::data
 
+/// Each class is a pattern of blocks, each example its class's pattern plus noise; example i is a
+/// function of (seed, i).
 struct synthetic {
-  cordee::extent extent{1, 28, 28};
+  cordee::extent extent{1, 28, 28};  ///< Extent of the images.
+  /// Number of classes. Range: 1 or more, else usage_error at the first read.
   detail::data::count classes = 10;
-  std::size_t samples = 1000;
-  std::uint64_t seed = 0;
+  std::size_t samples = 1000;  ///< Number of examples.
+  std::uint64_t seed = 0;      ///< Seed of patterns and noise.
 
-  [[nodiscard]] cordee::extent image() const { return extent; }
-  [[nodiscard]] std::size_t size() const { return samples; }
+  [[nodiscard]] cordee::extent image() const { return extent; }  ///< `extent`.
+  [[nodiscard]] std::size_t size() const { return samples; }     ///< `samples`.
 
   /// Example i has class i mod classes(). A pattern has 4 x 4 blocks of a level in 64 .. 191 in
   /// each channel; noise is uniform within 64 of it, so that no single pixel determines the class.
