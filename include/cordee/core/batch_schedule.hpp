@@ -19,30 +19,40 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Stages of the global batch. Called with an epoch, it returns that epoch's multiple of the first
+/// global batch.
 struct batch_schedule {
+  /// The global batch from an epoch on.
   struct stage {
-    double epoch = 0;  // above 0
-    int factor = 1;    // of the first global batch
+    /// Epoch at which the stage begins. Unit: epochs. Range: finite, above 0 and above the epoch of
+    /// the stage before, else usage_error.
+    double epoch = 0;
+    /// Multiple of the first global batch. Range: 1 or more, else usage_error.
+    int factor = 1;
     bool operator==(const stage&) const = default;
   };
+  /// Most stages that a schedule can have; one more does not compile.
   static constexpr std::size_t most_stages = 32;
 
-  /// In order; none: the batch does not change. No vector, whose copies every program that has
-  /// a loader would compile.
-  stage stages[most_stages];
+  /// Stages in order; none: the batch does not change.
+  stage stages[most_stages];  // no vector: every program that has a loader would compile its copies
 
+  /// The first stage.
   [[nodiscard]] constexpr const stage* begin() const { return stages; }
+  /// One past the last stage that was set.
   [[nodiscard]] constexpr const stage* end() const {
     const stage* last = stages + most_stages;
     while (last != stages && last[-1] == stage{}) --last;
     return last;
   }
+  /// Returns the factor of the last stage that begins at `epoch` or before; 1 before the first.
   [[nodiscard]] int operator()(double epoch) const {
     int factor = 1;
     for (const stage& s : *this)
       if (s.epoch <= epoch) factor = s.factor;
     return factor;
   }
+  /// Throws usage_error for stages outside their ranges. The loader and `batch_scaled` call it.
   [[gnu::cold, gnu::noinline]] void check() const {
     double before = 0;
     for (const stage& s : *this) {

@@ -19,10 +19,12 @@ namespace cordee::inline CORDEE_ABI {
 /// A failure of the environment; the message names the object and the remedy.
 class error : public std::runtime_error {
  public:
+  /// Makes an error; `location` is by default the line that makes it.
   explicit error(const std::string& message,
                  std::source_location location = std::source_location::current())
       : std::runtime_error(message), location_(location) {}
 
+  /// Where the error was made. `what()` does not include it.
   [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
 
  private:
@@ -33,6 +35,7 @@ class error : public std::runtime_error {
 /// prints errors ends in silence at this one, so that the cause is printed once.
 class aborted : public error {
  public:
+  /// Made by transports on the ranks that did not fail first.
   explicit aborted(const std::string& message) : error(message) {}
 };
 

@@ -14,11 +14,13 @@ namespace cordee::inline CORDEE_ABI {
 
 /// channels x height x width of one sample. A structural type: it may be a template argument.
 struct extent {
-  int channels = 0, height = 0, width = 0;
+  int channels = 0, height = 0, width = 0;  ///< Channels of a pixel, rows and columns.
 
+  /// Pixels of one channel: height x width.
   [[nodiscard]] constexpr std::size_t pixels() const {
     return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   }
+  /// Numbers in one sample: channels x height x width.
   [[nodiscard]] constexpr std::size_t size() const {
     return static_cast<std::size_t>(channels) * pixels();
   }

@@ -39,24 +39,25 @@ CORDEE_HOST_DEVICE constexpr philox_block philox(philox_block x, std::uint64_t s
 
 /// What a sequence of random numbers is used for; sequences of different purposes are independent.
 enum class purpose : std::uint32_t {
-  weights,
-  shuffle,
-  augmentation,
-  synthetic,
-  split,
-  test,
-  matching,
-  mixing,
-  resampling,
-  regression,
-  dropout,
-  adversary
+  weights,       ///< Initial weights.
+  shuffle,       ///< Order of samples, and of shards, in an epoch.
+  augmentation,  ///< Random crops, flips and cutouts.
+  synthetic,     ///< Made-up images, step times and failures.
+  split,         ///< Division of a data set into training and validation.
+  test,          ///< Values of laws and tests.
+  matching,      ///< Pairs of ranks that `topologies::random_matching` exchanges between.
+  mixing,        ///< Weights and boxes of `mixup` and `cutmix`.
+  resampling,    ///< Crops that a data set draws while it reads an image.
+  regression,    ///< Subsets of losses that `auto_wu` fits.
+  dropout,       ///< Activations that dropout sets to zero.
+  adversary      ///< Random starts and target classes of adversarial training.
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is
 /// taken modulo 2^24.
 class random_sequence {
  public:
+  /// Stands at the first number of the sequence.
   constexpr random_sequence(std::uint64_t seed, purpose use, std::uint64_t a, std::uint64_t b)
       : seed_(seed),
         counter_{0,
@@ -74,6 +75,7 @@ class random_sequence {
     return s;
   }
 
+  /// Returns the next 32 bits, uniform.
   constexpr std::uint32_t bits() {
     if (used_ == 4) make_block();
     return block_[used_++];
@@ -92,6 +94,7 @@ class random_sequence {
     const std::uint64_t high = bits();
     return static_cast<double>((high << 32 | bits()) >> 11) * 0x1p-53;
   }
+  /// True or false, each with probability 1/2.
   constexpr bool coin() { return (bits() >> 31) != 0; }
   /// Standard normal (Box and Muller; the second number is dropped, so that calls are independent).
   double normal() {

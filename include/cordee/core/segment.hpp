@@ -20,16 +20,24 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-enum class kind : unsigned { weight = 1, bias = 2, scale = 4, shift = 8, statistic = 16 };
+/// What a parameter tensor is. Values are the bits of `kinds`.
+enum class kind : unsigned {
+  weight = 1,     ///< Weights of a convolution or a linear layer.
+  bias = 2,       ///< Bias of a linear layer.
+  scale = 4,      ///< Scale of batch norm (PyTorch's weight).
+  shift = 8,      ///< Shift of batch norm (PyTorch's bias).
+  statistic = 16  ///< Running statistic, not trained: batch norm's, or a range of quantization.
+};
 
 /// A set of kinds: which segments have weight decay, which a layer-wise rate.
 struct kinds {
-  unsigned bits = 0;
+  unsigned bits = 0;  ///< The kinds' values, combined by or; 0: none.
 
   constexpr kinds() = default;
-  constexpr kinds(kind k)
-      : bits(static_cast<unsigned>(k)) {}  // NOLINT: implicit, a kind is a set of one
+  /// The set of one kind; implicit.
+  constexpr kinds(kind k) : bits(static_cast<unsigned>(k)) {}  // NOLINT
 
+  /// Whether k is in the set.
   constexpr bool operator()(kind k) const { return (bits & static_cast<unsigned>(k)) != 0; }
   friend constexpr kinds operator|(kinds a, kinds b) {
     a.bits |= b.bits;
@@ -37,6 +45,7 @@ struct kinds {
   }
   friend constexpr bool operator==(kinds, kinds) = default;
 };
+/// The set of both: `kind::bias | kind::scale`.
 constexpr kinds operator|(kind a, kind b) { return kinds{a} | kinds{b}; }
 
 namespace detail::core {
@@ -49,23 +58,26 @@ inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kin
 
 }  // namespace detail::core
 
-/// One parameter tensor: `size` numbers at `offset` of every plane, in torchvision's order ((K, C,
-/// R, S) for convolutions). `shape` is the shape in files; unused dimensions are zero.
+/// One parameter tensor, in torchvision's order: (K, C, R, S) for convolutions.
 struct segment {
-  std::string_view name;
+  std::string_view name;  ///< Name in files, as torchvision's: layer1.0.conv1.weight.
+  /// Optimizers choose decay and layer-wise rates by it.
   cordee::kind kind = cordee::kind::weight;
+  /// First number in every plane, a multiple of 64, and how many.
   std::size_t offset = 0, size = 0;
-  std::array<int, 4> shape{};
+  std::array<int, 4> shape{};  ///< Shape in files; unused dimensions are zero.
 
+  /// offset + size, without padding.
   [[nodiscard]] constexpr std::size_t end() const { return offset + size; }
 };
 
-/// A contiguous run of segments: `size` numbers (padding included) at `offset`.
+/// A contiguous run of segments, which is exchanged at once.
 struct bucket {
-  int index = 0;
+  int index = 0;  ///< Place in the order of readiness; 0 is at the end of the table.
+  /// First number in every plane, and how many, padding included.
   std::size_t offset = 0, size = 0;
-  std::span<const segment> segments;
-  std::size_t first_segment = 0;  // index of segments.front() in the table it was made of
+  std::span<const segment> segments;  ///< In the table's order.
+  std::size_t first_segment = 0;      ///< Index of segments.front() in the table.
 };
 
 namespace detail::core {

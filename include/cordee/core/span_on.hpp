@@ -34,36 +34,43 @@ concept Device = std::copyable<D> && requires(const D d, typename D::stream s, t
 /// A pointer, a size, and the device as a type. Converts to std::span where the host can read it.
 template <class T, class D>
 struct span_on {
-  T* data = nullptr;
-  std::size_t size = 0;
+  T* data = nullptr;     ///< Address of the first element, in the device's memory.
+  std::size_t size = 0;  ///< Number of elements, not of bytes.
 
+  /// Whether `size` is 0.
   [[nodiscard]] constexpr bool empty() const { return size == 0; }
   /// Whether both are the same memory, not the same values.
   bool operator==(const span_on&) const = default;
+  /// `count` elements from element `offset` on. Requires that they exist, which is not checked.
   [[nodiscard]] constexpr span_on subspan(std::size_t offset, std::size_t count) const {
     return {data + offset, count};
   }
+  /// The same elements, read-only; implicit.
   template <std::same_as<T> U = T>  // a template: nvcc warns of a plain conversion to the same type
   constexpr operator span_on<const U, D>() const  // NOLINT: as std::span does
     requires(!std::is_const_v<U>)
   {
     return {data, size};
   }
+  /// The same elements for host code; implicit, on devices of host memory alone.
   constexpr operator std::span<T>() const  // NOLINT
     requires(D::host_memory)
   {
     return {data, size};
   }
+  /// Element i, unchecked; on devices of host memory alone.
   constexpr T& operator[](std::size_t i) const
     requires(D::host_memory)
   {
     return data[i];
   }
+  /// The first element; on devices of host memory alone.
   constexpr T* begin() const
     requires(D::host_memory)
   {
     return data;
   }
+  /// One past the last element; on devices of host memory alone.
   constexpr T* end() const
     requires(D::host_memory)
   {

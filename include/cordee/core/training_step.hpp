@@ -17,51 +17,67 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// How far the ranks agree after an exchange, weakest first.
-///   loose    a stateful or asynchronous exchange
-///   mixing   x <- W x with a doubly stochastic matrix W, without state
-///   exact    every rank holds the same vector: the mean, or adasum's sum
-enum class agreement { loose, mixing, exact };
+enum class agreement {
+  loose,   ///< A stateful or asynchronous exchange.
+  mixing,  ///< x <- W x with a doubly stochastic matrix W, without state.
+  exact    ///< Every rank holds the same vector: the mean, or adasum's sum.
+};
 
 /// When an optimizer needs the norms of every segment.
-enum class norms_needed { never, before_propose, before_accept };
+enum class norms_needed {
+  never,           ///< The view's norms are not to be read.
+  before_propose,  ///< In `propose`: of the weights and of this rank's gradient.
+  before_accept    ///< In `accept`: of the weights and of the mean gradient.
+};
 
-enum class phase { train, evaluate };
-enum class write_mode { overwrite, add };
+/// What a forward pass is for.
+enum class phase {
+  train,    ///< A backward pass may follow; batch norm uses the batch's statistics.
+  evaluate  ///< Batch norm uses the running statistics.
+};
+/// What a pass does with the numbers at its output.
+enum class write_mode {
+  overwrite,  ///< Replaces them.
+  add         ///< Adds to them: gradients of several micro-batches.
+};
 
-/// The position in training. `step` counts updates, skipped ones included, `applied` those that
-/// were applied, `round` exchanges. `previous_learning_rate` is that of the last applied step, 0
-/// before the first one.
+/// The position in training.
 struct step_info {
+  /// Steps before this one: all (`step`), those whose update was applied, not skipped (`applied`),
+  /// and those that exchanged something (`round`).
   std::int64_t step = 0, applied = 0, round = 0;
+  /// Epochs of data before this step, its learning rate, and that of the last applied step: 0
+  /// before the first one.
   double epoch = 0, learning_rate = 0, previous_learning_rate = 0;
 };
 
-/// One bucket for a reducer: `values` is exchanged in place, `slots` are the same range of the
-/// reducer's own planes, `scratch` has the size that the reducer's scratch() returned.
+/// One bucket for a reducer.
 template <class Real, class D, int Slots>
 struct bucket_view {
-  const bucket* layout = nullptr;
-  span_on<Real, D> values;
+  const bucket* layout = nullptr;  ///< Its segments and its place in the planes.
+  span_on<Real, D> values;         ///< Numbers that are exchanged in place.
+  /// The same range of the reducer's own planes.
   std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> slots{};
-  span_on<std::byte, D> scratch;
+  span_on<std::byte, D> scratch;  ///< As many bytes as the reducer's scratch() returned.
 };
 
 /// A bucket, or all trainable segments, for an optimizer: the same range of every plane. Offsets of
 /// segments are the arena's; the spans begin at the first segment's offset.
 template <class Real, class D, int Slots>
 struct optimizer_view {
-  span_on<Real, D> weights, grads;
+  span_on<Real, D> weights, grads;  ///< Master weights and gradient.
+  /// The optimizer's state.
   std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> slots{};
-  std::span<const segment> segments;
-  span_on<const double, D> squared_weight_norms{};  // (segments), filled as O::norms demands
-  span_on<double, D> squared_grad_norms{};          // likewise; clip rescales them
-  // (1): of the whole gradient. Of the reduced mean in accept, where the optimizer needs an exact
-  // mean; else of this rank's gradient, in accept and in the propose of an optimizer that is not
-  // eager.
+  std::span<const segment> segments;                ///< The table's entries of the range.
+  span_on<const double, D> squared_weight_norms{};  ///< (segments), filled as O::norms demands.
+  span_on<double, D> squared_grad_norms{};          ///< Likewise; `clip` rescales them.
+  /// (1), of the whole gradient. Of the reduced mean in `accept`, where the optimizer needs an
+  /// exact mean; else of this rank's gradient, in `accept` and in the `propose` of an optimizer
+  /// that is not eager.
   span_on<const double, D> squared_global_norm{};
-  span_on<double, D> sums{};           // (segments), scratch of the optimizer
-  bool finite = true;                  // false: the local gradient must not be applied
-  span_on<const step_info, D> info{};  // (1), for kernels
+  span_on<double, D> sums{};           ///< (segments), scratch memory of the optimizer.
+  bool finite = true;                  ///< False: the local gradient must not be applied.
+  span_on<const step_info, D> info{};  ///< (1), for kernels.
 };
 
 namespace detail::core {
@@ -81,10 +97,11 @@ constexpr const step_info* step_info_of(const optimizer_view<Real, D, Slots>& v,
 
 /// The momentum with which an optimizer moves the disagreement between ranks; wrappers forward it.
 struct momentum_form {
-  double momentum = 0;
-  bool nesterov = false;
-  bool quasi_global = false;  // momentum read from a running average of mixed displacements,
-  double smoothing = 0;       // which keeps this share of its old value
+  double momentum = 0;    ///< Share of the velocity that a step keeps; 0: no momentum.
+  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  /// Whether the momentum is read from a running average of mixed displacements.
+  bool quasi_global = false;
+  double smoothing = 0;  ///< Share of its old value that this average keeps.
 };
 namespace detail::core {
 /// A spectral radius above this counts as 1: rounding may raise a stable one to it.
@@ -93,33 +110,35 @@ inline constexpr double largest_stable_radius = 1 - 1e-12;
 
 /// Bytes to numbers: (byte / 255 - mean) * scale for each channel; scale is 1 / deviation.
 struct normalization {
-  std::array<float, 4> mean{};
-  std::array<float, 4> scale{1, 1, 1, 1};
+  std::array<float, 4> mean{};             ///< By channel, of bytes divided by 255.
+  std::array<float, 4> scale{1, 1, 1, 1};  ///< By channel: 1 / standard deviation.
 
   bool operator==(const normalization&) const = default;
 };
 
-/// One micro-batch of this rank: `count` samples of an update of `global_samples` samples over
-/// `ranks` ranks and all their micro-batches. The trainer sets `loss_scale`, and `epoch`, in which
-/// the update begins.
+/// One micro-batch of this rank.
 template <class D>
 struct batch {
-  span_on<const std::uint8_t, D> pixels;  // (count, channels, height, width)
-  span_on<const std::int32_t, D> labels;  // (count)
-  int count = 0;
+  span_on<const std::uint8_t, D> pixels;  ///< (count, channels, height, width)
+  /// (count), 0 .. classes - 1, else error when the metrics are read.
+  span_on<const std::int32_t, D> labels;
+  int count = 0;  ///< Samples of this micro-batch; may be 0.
+  /// Samples of the whole update, over all ranks and their micro-batches.
   std::int64_t global_samples = 0;
-  int ranks = 1;
-  cordee::normalization normalization{};
-  double loss_scale = 1;
-  double epoch = 0;
-  span_on<const float, D> device_loss_scale{};  // (1), for kernels of a replayed graph; or empty
-  // Of samples that were mixed of two: the target is weight * label + (1 - weight) * other label.
-  span_on<const std::int32_t, D> other_labels{};  // (count); or empty
-  span_on<const float, D> label_weights{};        // (count), 0 .. 1; or empty
-  // What random numbers of a forward pass depend on, beside the trainer's seed.
-  std::int64_t first_sample = 0;       // the position of the first sample in the update
-  std::uint64_t seed = 0;              // set by the trainer, as is
-  span_on<const step_info, D> info{};  // (1), for kernels of a replayed graph; or empty: step 0
+  int ranks = 1;                          ///< Ranks that share the update.
+  cordee::normalization normalization{};  ///< How the network reads the bytes.
+  double loss_scale = 1;  ///< Factor of the loss, against underflow; set by the trainer.
+  double epoch = 0;       ///< Epoch at which the update begins; set by the trainer.
+  span_on<const float, D> device_loss_scale{};  ///< (1), for kernels of a replayed graph; or empty.
+  /// (count) or empty: second labels of mixed samples, whose target is
+  /// weight * label + (1 - weight) * other label.
+  span_on<const std::int32_t, D> other_labels{};
+  span_on<const float, D> label_weights{};  ///< (count), 0 .. 1, or empty: their weights.
+  /// Position of the first sample in the update; random numbers of a forward pass depend on it.
+  std::int64_t first_sample = 0;
+  std::uint64_t seed = 0;  ///< Seed of these random numbers; set by the trainer.
+  /// (1), for kernels of a replayed graph; empty: step 0. Set by the trainer.
+  span_on<const step_info, D> info{};
 
   bool operator==(const batch&) const = default;
   /// The factor of each sample's loss in backward,
@@ -140,12 +159,15 @@ struct batch {
   }
 };
 
-/// Sums over `count` samples, so that metrics of micro-batches and ranks add up. A mixed sample is
-/// counted as right where the label of the larger weight is found.
+/// Sums over samples, so that metrics of micro-batches and ranks add up. A mixed sample is counted
+/// as right where the label of the larger weight is found.
 struct metrics {
-  double loss = 0;
+  double loss = 0;  ///< Sum of the samples' losses.
+  /// Samples whose label has the largest logit (`top1`), those whose label has one of the five
+  /// largest (`top5`), and all samples.
   std::int64_t top1 = 0, top5 = 0, count = 0;
 
+  /// Adds the sums of other samples.
   constexpr metrics& operator+=(const metrics& other) {
     loss += other.loss;
     top1 += other.top1;
@@ -153,9 +175,11 @@ struct metrics {
     count += other.count;
     return *this;
   }
+  /// Loss per sample; 0 without samples.
   [[nodiscard]] constexpr double mean_loss() const {
     return count ? loss / static_cast<double>(count) : 0;
   }
+  /// Share of samples that `top1` counts, 0 .. 1; 0 without samples.
   [[nodiscard]] constexpr double accuracy() const {
     return count ? static_cast<double>(top1) / static_cast<double>(count) : 0;
   }
