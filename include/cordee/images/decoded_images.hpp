@@ -33,16 +33,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// How images are decoded, and what is done with those that cannot be.
 struct decoding_options {
-  /// Of an image that cannot be decoded: `refuse` lets `read` throw sample_error, which names it;
-  /// with `skip` the next readable image in the order of indices takes its place, label included,
-  /// on all ranks alike. Where a data set is split, that may belong to the other part. The first
-  /// is printed at once, their number by reason when the last copy of the data set is destroyed.
+  /// What becomes of an image that cannot be decoded: `refuse` lets `read` throw sample_error,
+  /// which names it; with `skip` the next readable image in the order of indices takes its place,
+  /// label included, on all ranks alike. Where a data set is split, that may belong to the other
+  /// part. The first is printed at once, their number by reason when the last copy of the data set
+  /// is destroyed.
   broken_image broken = broken_image::refuse;
-  /// Decodes a JPEG at 1/2, 1/4 or 1/8 of its size where what is cut out of it is still no smaller
-  /// than it becomes. Faster; the pixels are not those of a full decode.
+  /// Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size where what is cut out of it is still
+  /// no smaller than it becomes. Faster; the pixels are not those of a full decode.
   bool scaled_decoding = false;
-  /// Images of more are refused before memory is made for them, and so are images of several passes
+  /// Size of the largest image that is decoded. Unit: pixels. Range: any. Larger ones are refused
+  /// with sample_error before memory is made for them, and so are images of several passes
   /// (progressive JPEG, interlaced PNG) where passes times pixels exceed three times this.
   std::uint64_t most_pixels = detail::images::decoder::default_most_pixels;
 };
@@ -97,6 +100,7 @@ void decode_sample(decoding_buffers& b, const std::string& name, const R& resamp
 template <EncodedDataset S, Resampling R = random_resized_crop>
 class decoded_images {
  public:
+  /// Decodes nothing yet. @throws usage_error for an option of `resampling` out of its range.
   explicit decoded_images(S encoded, R resampling = {}, decoding_options options = {})
       : encoded_(std::move(encoded)),
         resampling_(std::move(resampling)),
@@ -105,22 +109,32 @@ class decoded_images {
     resampling_({1, 1}, random_of(0));  // refuses wrong options now
   }
 
+  /// 3 x height x width of what `resampling` makes.
   [[nodiscard]] extent image() const {
     const image_size size = resampling_.output();
     return {3, size.height, size.width};
   }
+  /// Classes of the encoded data set.
   [[nodiscard]] int classes() const { return encoded_.classes(); }
+  /// Samples of the encoded data set, broken ones included.
   [[nodiscard]] std::size_t size() const { return encoded_.size(); }
+  /// Names by label; empty if the encoded data set has none.
   [[nodiscard]] std::vector<std::string> class_names() const {
     return detail::data::class_names_of(encoded_);
   }
+  /// The encoded data set's name of sample i.
   [[nodiscard]] std::string name(std::size_t i) const { return encoded_.name(i); }
-  [[nodiscard]] const S& encoded() const { return encoded_; }
+  [[nodiscard]] const S& encoded() const { return encoded_; }  ///< The encoded data set.
+  /// What the constructor was given.
   [[nodiscard]] const R& resampling() const { return resampling_; }
 
+  /// See Dataset. @throws as the other.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     return read(i, pixels, random_of(i));
   }
+  /// Reads, decodes and resamples image i, and returns its label. @throws usage_error for an index
+  /// of size() or above, or a buffer of another size; sample_error for a broken image that is
+  /// refused; error if it is skipped and no other can be decoded.
   int read(std::size_t i, std::span<std::uint8_t> pixels, random_sequence random) const {
     expects(i < size(), "decoded_images: the index is beyond the data set");
     expects(pixels.size() == image().size(),
@@ -138,7 +152,8 @@ class decoded_images {
     throw error("decoded_images: no image of the data set can be decoded");
   }
 
-  /// Of the encoded image, which is not decoded for it.
+  /// Returns the encoded image's label without decoding it. Of a broken one that is skipped it is
+  /// not that of `read`, which is its successor's.
   [[nodiscard]] int label(std::size_t i) const {
     if constexpr (detail::data::Labelled<S>) {
       return encoded_.label(i);
@@ -147,19 +162,21 @@ class decoded_images {
       return encoded_.read(i, (*buffers).file);
     }
   }
+  /// The encoded data set's order.
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const
     requires detail::data::Ordered<S>
   {
     return encoded_.order(seed, epoch);
   }
 
-  /// Of all copies together, as is what follows.
+  /// Seconds of all copies together, of which the next two speak as well.
   [[nodiscard]] input_statistics::reading_seconds reading() const { return state_->seconds(); }
   /// The messages of the broken images that have been skipped so far, by index.
   [[nodiscard]] std::map<std::size_t, std::string> broken() const { return state_->broken(); }
   /// Their number by reason; empty if there are none.
   [[nodiscard]] std::string describe_broken() const { return state_->describe_broken(); }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     std::string text = concat(
         resampling_.describe(),

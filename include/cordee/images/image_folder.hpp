@@ -119,16 +119,19 @@ inline std::vector<std::string> folders_below(const std::string& path) {
 
 }  // namespace detail::images
 
+/// Options of image_folder.
 struct image_folder_options {
   /// Images of formats that torchvision lists and this library does not decode (.bmp, .pgm, .ppm,
   /// .tif, .tiff, .webp): an error, or left out, so that later samples have smaller indices.
   broken_image other_formats = broken_image::refuse;
 };
 
-/// A copy shares the list of files.
+/// The images of a folder, an EncodedDataset. A copy shares the list of files.
 class image_folder {
  public:
-  /// Lists the folder. Throws error if it cannot be read, or for a class without images.
+  /// Lists the folder. @throws error if it cannot be read, holds no folders, or a class has no
+  /// images; for a file of another format that is refused, a pipe, socket or device, and a symbolic
+  /// link to nothing or to a folder above it.
   explicit image_folder(const std::string& path, image_folder_options options = {}) {
     auto all = std::make_shared<contents>();
     all->path = path;
@@ -152,10 +155,14 @@ class image_folder {
     contents_ = std::move(all);
   }
 
+  /// Folders in `path`.
   [[nodiscard]] int classes() const { return static_cast<int>(contents_->classes.size()); }
+  /// Their names, sorted; the label is the place.
   [[nodiscard]] const std::vector<std::string>& class_names() const { return contents_->classes; }
-  [[nodiscard]] std::size_t size() const { return contents_->samples.size(); }
+  [[nodiscard]] std::size_t size() const { return contents_->samples.size(); }  ///< Image files.
 
+  /// See EncodedDataset. @throws usage_error for an index of size() or above; error for a file that
+  /// cannot be read.
   int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
     expects(i < size(), "image_folder: the index is beyond the data set");
     const detail::io::input_file file(name(i));
@@ -164,17 +171,19 @@ class image_folder {
     return contents_->samples[i].label;
   }
 
-  /// The label that `read` returns, without reading the file.
+  /// The label that `read` returns, without reading the file. @throws usage_error for an index of
+  /// size() or above.
   [[nodiscard]] int label(std::size_t i) const {
     expects(i < size(), "image_folder: the index is beyond the data set");
     return contents_->samples[i].label;
   }
-  /// The file's path.
+  /// The file's path. Requires i < size().
   [[nodiscard]] std::string name(std::size_t i) const {
     const sample& s = contents_->samples[i];
     return concat(contents_->folders[s.folder], "/", contents_->names.data() + s.name);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     const std::string others =
         contents_->others == 0

@@ -29,16 +29,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of `pack`.
 struct pack_options {
-  int shorter_side = 256;  // in pixels; smaller images are kept as they are
+  /// Shorter side of a packed image; smaller images are kept as they are. Unit: pixels. Range: 1 or
+  /// more, else usage_error.
+  int shorter_side = 256;
+  /// Whether an image that cannot be decoded ends `pack` with sample_error, or is left out and
+  /// counted.
   broken_image broken = broken_image::refuse;
-  unsigned threads = 0;  // 0: as many as the machine has
+  unsigned threads = 0;  ///< Threads that decode; 0: as many as the machine has. Range: any.
 };
 
 /// What `pack` has written and left out.
 struct pack_result {
-  std::size_t images = 0, broken = 0;
-  std::string first_broken;  // why it cannot be used
+  std::size_t images = 0, broken = 0;  ///< Images written, and left out.
+  std::string first_broken;            ///< Why the first one left out cannot be used.
 };
 
 namespace detail::images {
@@ -101,8 +106,10 @@ class image_packer {
 
 }  // namespace detail::images
 
-/// Writes the images of a data set to one file, in their order, with labels and names. Throws
-/// error; then there is no new file. An image that is left out has no place: later ones move up.
+/// Writes the images of a data set to one file, in their order, with labels and names. An image
+/// that is left out has no place: later ones move up. @throws usage_error for a shorter side below
+/// 1; sample_error for a broken image that is refused; error for a file that cannot be read or
+/// written. Then there is no new file.
 template <EncodedDataset S>
 pack_result pack(const S& dataset, const std::string& path, pack_options options = {}) {
   using namespace detail::images;

@@ -159,6 +159,8 @@ class mapped_file {
 /// is in use.
 class packed_images {
  public:
+  /// Maps the file and checks its index. @throws error for a file that cannot be mapped, is of
+  /// another format or version, or is truncated or damaged there.
   explicit packed_images(std::string path)
       : path_(std::move(path)), file_(std::make_shared<detail::images::mapped_file>(path_)) {
     using namespace detail::images;
@@ -191,9 +193,13 @@ class packed_images {
     }
   }
 
+  /// Classes of the data set that was packed.
   [[nodiscard]] int classes() const { return tail_.classes; }
+  /// Images in the file.
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(tail_.count); }
 
+  /// See EncodedDataset. @throws usage_error for an index of size() or above; sample_error for a
+  /// wrong checksum.
   int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
     expects(i < size(), "packed_images: the index is beyond the data set");
     const detail::images::packed_entry e = entry(i);
@@ -205,18 +211,20 @@ class packed_images {
     return e.label;
   }
 
-  /// The label that `read` returns, from the index.
+  /// The label that `read` returns, from the index. @throws usage_error for an index of size() or
+  /// above.
   [[nodiscard]] int label(std::size_t i) const {
     expects(i < size(), "packed_images: the index is beyond the data set");
     return entry(i).label;
   }
-  /// The file and the image's name where it came from.
+  /// The file and the image's name where it came from. Requires i < size().
   [[nodiscard]] std::string name(std::size_t i) const {
     const std::uint64_t begin = tail_.index + tail_.count * sizeof(detail::images::packed_entry);
     const std::uint8_t* const first = file_->bytes().data() + begin + entry(i).name;
     return concat(path_, ", ", reinterpret_cast<const char*>(first));
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(size(), " packed images in ", classes(), " classes in ", path_, ", ",
                   file_->bytes().size() >> 20, " MiB");

@@ -10,14 +10,14 @@ namespace cordee::inline CORDEE_ABI {
 
 /// The sides of an image, which differ from file to file.
 struct image_size {
-  int width = 0, height = 0;
+  int width = 0, height = 0;  ///< Pixels each way.
 
   friend bool operator==(const image_size&, const image_size&) = default;
 };
 
 /// Columns left .. left + width - 1 of rows top .. top + height - 1.
 struct region {
-  int left = 0, top = 0, width = 0, height = 0;
+  int left = 0, top = 0, width = 0, height = 0;  ///< Pixels; the corner of the image is (0, 0).
 
   friend bool operator==(const region&, const region&) = default;
 };

@@ -20,11 +20,11 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// `source` of the image, resized to `resized`, of which `window` is kept.
+/// How one sample is cut out of one image.
 struct resampling_plan {
-  region source;
-  image_size resized;
-  region window;
+  region source;       ///< Part of the image that is resized.
+  image_size resized;  ///< Its size afterwards.
+  region window;       ///< Part of the resized image that is kept.
 
   friend bool operator==(const resampling_plan&, const resampling_plan&) = default;
 };
@@ -47,13 +47,19 @@ concept Resampling =
 /// drawn up to ten times until it lies in the image; then the largest central part whose aspect is
 /// within `ratio`.
 struct random_resized_crop {
-  int size = 224;
+  int size = 224;  ///< Side of the sample. Unit: pixels. Range: 1 or more, else usage_error.
+  /// Smallest and largest area of the part, as shares of the image's. Range: 0 < scale[0] <=
+  /// scale[1] <= 1, else usage_error. Default: as torchvision.
   std::array<double, 2> scale{0.08, 1};
+  /// Smallest and largest aspect, width / height. Range: finite, 0 < ratio[0] <= ratio[1], else
+  /// usage_error. Default: as torchvision.
   std::array<double, 2> ratio{3.0 / 4, 4.0 / 3};
 
+  /// size x size.
   [[nodiscard]] image_size output() const { return {size, size}; }
 
-  /// Requires an image with pixels.
+  /// Draws the part. Requires an image with pixels. @throws usage_error for an option out of its
+  /// range.
   resampling_plan operator()(image_size image, random_sequence random) const {
     expects(size > 0 && scale[0] > 0 && scale[1] >= scale[0] && scale[1] <= 1 && ratio[0] > 0 &&
                 ratio[1] >= ratio[0] && std::isfinite(ratio[1]),
@@ -62,6 +68,7 @@ struct random_resized_crop {
     return {source(image, random), {size, size}, {0, 0, size, size}};
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("random crops of ", 100 * scale[0], " to ", 100 * scale[1],
                   " % of the area, aspect ", ratio[0], " to ", ratio[1], ", resized to ", size,
@@ -102,11 +109,15 @@ static_assert(Resampling<random_resized_crop>);
 /// For evaluation: the shorter side is resized to `resize`, the longer one in proportion, and the
 /// central square of `crop` pixels is kept.
 struct resize_center_crop {
+  /// Shorter side after resizing (`resize`), and side of the square that is kept (`crop`). Unit:
+  /// pixels. Range: 0 < crop <= resize, else usage_error.
   int resize = 256, crop = 224;
 
+  /// crop x crop.
   [[nodiscard]] image_size output() const { return {crop, crop}; }
 
   /// Requires an image with pixels. A longer side that no int holds becomes the largest int.
+  /// @throws usage_error for an option out of its range.
   resampling_plan operator()(image_size image,
                              random_sequence = {0, purpose::resampling, 0, 0}) const {
     expects(crop > 0 && resize >= crop,
@@ -122,6 +133,7 @@ struct resize_center_crop {
             {middle(resized.width), middle(resized.height), crop, crop}};
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("shorter side resized to ", resize, ", center crop of ", crop, " x ", crop);
   }

@@ -14,13 +14,16 @@ namespace cordee::inline CORDEE_ABI {
 /// thrown as this type; an unreadable folder or disk is an `error` alone.
 class sample_error : public error {
  public:
+  /// `message` names the sample, what is wrong with it, and the remedy.
   explicit sample_error(const std::string& message,
                         std::source_location location = std::source_location::current())
       : error(message, location) {}
 };
 
-/// What is done with samples that cannot be used: the run ends with an error, or they are counted
-/// and named, and left out (of an index) or replaced by the next one (when they are decoded).
-enum class broken_image { refuse, skip };
+/// What is done with samples that cannot be used.
+enum class broken_image {
+  refuse,  ///< An error ends the run.
+  skip     ///< They are counted, named, and left out, or replaced by the next when read.
+};
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -101,16 +101,21 @@ inline svhn_digits read_svhn(const std::string& path) {
 
 }  // namespace detail::images
 
-/// A Dataset, wholly in memory, which copies share.
+/// SVHN's cropped digits, a Dataset in memory that all copies share.
 class svhn {
  public:
+  /// Reads a MATLAB file. @throws error for a file that cannot be read or has other arrays or
+  /// labels, and in a program that was built without zlib.
   explicit svhn(const std::string& path)
       : digits_(
             std::make_shared<const detail::images::svhn_digits>(detail::images::read_svhn(path))) {}
 
+  /// 3 x 32 x 32.
   [[nodiscard]] static extent image() { return {3, 32, 32}; }
-  [[nodiscard]] static int classes() { return 10; }
+  [[nodiscard]] static int classes() { return 10; }  ///< 10: the digits.
+  /// Images in the file.
   [[nodiscard]] std::size_t size() const { return digits_->labels.size(); }
+  /// See Dataset. @throws usage_error for an index of size() or above, or a buffer of another size.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     expects(i < size(), "svhn: the index is beyond the data set");
     expects(pixels.size() == image().size(), "svhn: the buffer is not of the image's size");
@@ -121,7 +126,7 @@ class svhn {
           pixels[(channel * side + row) * side + column] = *from++;
     return digits_->labels[i];
   }
-  /// The label that `read` returns.
+  /// The label that `read` returns. @throws usage_error for an index of size() or above.
   [[nodiscard]] int label(std::size_t i) const {
     expects(i < size(), "svhn: the index is beyond the data set");
     return digits_->labels[i];

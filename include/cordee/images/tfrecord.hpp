@@ -35,12 +35,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// What the records hold. The defaults are those of ImageNet as TensorFlow and MLPerf write it.
 struct tfrecord_options {
-  int classes = 1000;
-  int first_label = 1;  // of the file: ImageNet's labels are 1 .. 1000, and become 0 .. 999
-  std::string image = "image/encoded";  // features of the Example
-  std::string label = "image/class/label";
-  std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
+  int classes = 1000;  ///< Number of classes. Range: 1 or more, else usage_error.
+  /// Label in the files that becomes 0; ImageNet's are 1 to 1000. Range: any.
+  int first_label = 1;
+  std::string image = "image/encoded";      ///< Feature of the Example with the encoded image.
+  std::string label = "image/class/label";  ///< Feature with the label.
+  /// Length of the shuffle buffer; 0 reads each shard in its order. Unit: samples. Range: any.
+  std::size_t shuffle_buffer = 1000;
 };
 
 namespace detail::images {
@@ -96,7 +99,9 @@ inline std::vector<record_place> index_records(const detail::io::input_file& fil
 /// whole one that lacks the features, or has another label, throws error: the options do not fit.
 class tfrecord {
  public:
-  /// `shards` is a pattern such as "train-{00000..01023}-of-01024" (images/shard_names.hpp).
+  /// Opens and indexes all shards. `shards` is a pattern such as "train-{00000..01023}-of-01024"
+  /// (images/shard_names.hpp). @throws usage_error for .classes below 1 or more than a million
+  /// shards; error for a file that cannot be read, is empty, or whose framing is damaged.
   explicit tfrecord(const std::string& shards, tfrecord_options options = {})
       : options_(std::move(options)) {
     expects(options_.classes > 0, "tfrecord: .classes must be at least 1");
@@ -110,9 +115,12 @@ class tfrecord {
     contents_ = std::move(all);
   }
 
-  [[nodiscard]] int classes() const { return options_.classes; }
+  [[nodiscard]] int classes() const { return options_.classes; }  ///< `classes` of the options.
+  /// Records of all shards.
   [[nodiscard]] std::size_t size() const { return contents_->records.size(); }
 
+  /// See EncodedDataset. @throws usage_error for an index of size() or above; sample_error for
+  /// damaged data; error for absent features or another label.
   int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
     expects(i < size(), "tfrecord: the index is beyond the data set");
     const detail::images::record_place& place = contents_->records[i];
@@ -149,16 +157,19 @@ class tfrecord {
     return read(i, bytes);  // throws what is wrong: the record or the options
   }
 
+  /// The shard's path and the record's number in it. Requires i < size().
   [[nodiscard]] std::string name(std::size_t i) const {
     const std::size_t s = shard_of(i);
     return concat(contents_->files[s].path(), ", record ",
                   i - (s == 0 ? 0 : contents_->ends[s - 1]));
   }
 
+  /// Shards shuffled, their records through a buffer (images/shard_order.hpp).
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     return detail::images::shard_order(contents_->ends, options_.shuffle_buffer, seed, epoch);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat(size(), " records in ", contents_->files.size(), " TFRecord files, ", classes(),
                   " classes; shards shuffled, and their records in a buffer of ",

@@ -41,14 +41,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// What the shards hold, and what is done with members that fit no sample.
 struct webdataset_options {
-  int classes = 0;                    // 0: as many as the largest label needs
-  int first_label = 0;                // of the files: 1 where labels are 1 .. classes
-  std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
-  /// Links, devices, absolute paths and those with .., samples without image or label, second
-  /// images or labels of a sample, and names with two dots by which a sample would vanish. A shard
-  /// that is damaged or compressed is always an error. An image that cannot be decoded is a matter
-  /// of decoding_options::broken.
+  /// Number of classes; 0: as many as the largest label needs. Range: 0, or above the largest
+  /// label, else error.
+  int classes = 0;
+  /// Label in the files that becomes 0; 1 where labels are 1 to classes. Range: 0 or more, else
+  /// usage_error.
+  int first_label = 0;
+  /// Length of the shuffle buffer; 0 reads each shard in its order. Unit: samples. Range: any.
+  std::size_t shuffle_buffer = 1000;
+  /// What is done with links, devices, absolute paths and those with .., samples without image or
+  /// label, second images or labels of a sample, and names with two dots by which a sample would
+  /// vanish. A shard that is damaged or compressed is always an error. An image that cannot be
+  /// decoded is a matter of decoding_options::broken.
   broken_image broken = broken_image::refuse;
 };
 
@@ -205,10 +211,14 @@ class tar_samples {
 
 }  // namespace detail::images
 
-/// A copy shares the index and the open files, of which the process has one a shard (ulimit -n).
+/// Images in tar shards. A copy shares the index and the open files, of which the process has one a
+/// shard (ulimit -n).
 class webdataset {
  public:
-  /// `shards` is a pattern such as "train-{000..127}.tar" (images/shard_names.hpp).
+  /// Opens and indexes all shards. `shards` is a pattern such as "train-{000..127}.tar"
+  /// (images/shard_names.hpp). @throws usage_error for a negative .first_label or more than a
+  /// million shards; error for a shard that cannot be read or is damaged, a member that is refused,
+  /// a label out of range, and for no samples at all.
   explicit webdataset(const std::string& shards, webdataset_options options = {})
       : options_(options) {
     expects(options.first_label >= 0, "webdataset: .first_label is negative");
@@ -234,9 +244,13 @@ class webdataset {
                          "; set .classes, or .first_label = 1 where labels begin at 1"));
   }
 
+  /// `classes` of the options, or what the labels need.
   [[nodiscard]] int classes() const { return options_.classes; }
+  /// Samples of all shards.
   [[nodiscard]] std::size_t size() const { return contents_->samples.size(); }
 
+  /// See EncodedDataset. @throws usage_error for an index of size() or above; error for a shard
+  /// that cannot be read.
   int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
     expects(i < size(), "webdataset: the index is beyond the data set");
     const detail::images::tar_sample& sample = contents_->samples[i];
@@ -246,21 +260,24 @@ class webdataset {
     return sample.label;
   }
 
-  /// The label that `read` returns, from the index.
+  /// The label that `read` returns, from the index. @throws usage_error for an index of size() or
+  /// above.
   [[nodiscard]] int label(std::size_t i) const {
     expects(i < size(), "webdataset: the index is beyond the data set");
     return contents_->samples[i].label;
   }
-  /// The shard's path and the member.
+  /// The shard's path and the member. Requires i < size().
   [[nodiscard]] std::string name(std::size_t i) const {
     return concat(contents_->files[shard_of(i)].path(), ", ",
                   contents_->names.data() + contents_->samples[i].name);
   }
 
+  /// Shards shuffled, their samples through a buffer (images/shard_order.hpp).
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     return detail::images::shard_order(contents_->ends, options_.shuffle_buffer, seed, epoch);
   }
 
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     const auto counted = [](const detail::images::reason_counts& counts, const char* verb) {
       return counts.total() == 0
