@@ -49,6 +49,7 @@ struct flag_is_clear {
 inline auto thrust_policy(const cuda::stream& s) {
   return thrust::cuda::par_nosync(detail::device::thrust_allocator{s}).on(s.handle);
 }
+/// The same for a CPU's stream: the algorithm runs in the calling thread.
 inline auto thrust_policy(const cpu::stream&) { return thrust::host; }
 
 /// A span as a range of Thrust's. On a GPU the iterators are thrust::device_ptr, whose values the
@@ -61,6 +62,7 @@ auto thrust_begin(span_on<T, D> x) {
   else
     return thrust::device_pointer_cast(x.data);
 }
+/// One past the last element, see thrust_begin.
 template <class T, class D>
 auto thrust_end(span_on<T, D> x) {
   return thrust_begin(x) + static_cast<std::ptrdiff_t>(x.size);
@@ -72,6 +74,7 @@ template <class D, class... T>
 auto thrust_begin(span_on<T, D>... x) {
   return thrust::make_zip_iterator(thrust_begin(x)...);
 }
+/// One past the last tuple, see thrust_begin.
 template <class D, class... T>
   requires(sizeof...(T) > 1)
 auto thrust_end(span_on<T, D>... x) {

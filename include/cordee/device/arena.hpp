@@ -57,13 +57,15 @@ struct plane_part {
 
 }  // namespace detail::device
 
+/// Planes of numbers of type Real on a device; movable, not copyable.
 template <class Real, Device D>
 class arena {
  public:
   /// `planes` planes of the table's segments, zero initially.
   arena(const D& device, std::span<const segment> table, int planes)
       : arena(device, table, planes, planes, 0) {}
-  /// The first `whole` planes are of the table's segments, the others of `part` numbers each.
+  /// `planes` planes, of which the first `whole` are of the table's segments and the others of
+  /// `part` numbers each; zero initially.
   arena(const D& device, std::span<const segment> table, int planes, int whole, std::size_t part)
       : plane_size_(size_of_plane(table)),
         part_(part),
@@ -75,8 +77,11 @@ class arena {
   [[nodiscard]] static std::size_t size_of_plane(std::span<const segment> table) {
     return table.empty() ? 0 : table.back().offset + detail::core::align_up(table.back().size);
   }
+  /// Number of planes.
   [[nodiscard]] int planes() const { return planes_; }
+  /// Numbers in a whole plane, padding included.
   [[nodiscard]] std::size_t plane_size() const { return plane_size_; }
+  /// Plane `index`, 0 .. planes() - 1. @throws usage_error for another index.
   [[nodiscard]] span_on<Real, D> plane(int index) {
     expects(index >= 0 && index < planes_, "arena: the index of a plane is 0 .. planes() - 1");
     return memory_.span().subspan(begin_of(index), index < whole_ ? plane_size_ : part_);

@@ -74,10 +74,15 @@ template <class T, Device D>
 class buffer {
  public:
   buffer() = default;
+  /// Allocates on the device. @throws error without memory, usage_error if the size in bytes
+  /// overflows.
   buffer(const D& device, std::size_t size) : memory_(device, size, sizeof(T)) {}
 
+  /// Numbers, not bytes.
   [[nodiscard]] std::size_t size() const { return memory_.size(); }
+  /// All numbers; valid until the buffer grows or is destroyed.
   [[nodiscard]] span_on<T, D> span() { return {static_cast<T*>(memory_.data()), size()}; }
+  /// The same, read-only.
   [[nodiscard]] span_on<const T, D> span() const {
     return {static_cast<const T*>(memory_.data()), size()};
   }

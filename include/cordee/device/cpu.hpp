@@ -4,8 +4,7 @@
 // The CPU as a device: host memory, and streams whose work is done when the call returns.
 //
 // `cpu{}` has a pool of as many workers as the machine has cores, or as a `cpu::worker_limit` of
-// the calling thread allows: max(1, cores / n) inside `threads::launch(n, …)`. Copies of a device
-// share its pool.
+// the calling thread allows: max(1, cores / n) inside `threads::launch(n, …)`.
 #pragma once
 
 #if defined(__linux__)
@@ -29,38 +28,49 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// The CPU as a device; copies share its pool of workers.
 class cpu {
  public:
-  static constexpr std::string_view name = "cpu";
-  static constexpr bool host_memory = true;
-  static constexpr std::size_t alignment = 256;
+  static constexpr std::string_view name = "cpu";  ///< Name in messages and logs.
+  static constexpr bool host_memory = true;        ///< Whether host code can read the memory.
+  static constexpr std::size_t alignment = 256;    ///< Alignment of allocated memory, in bytes.
 
   /// Work is done when the call returns. Without workers it runs in the caller's thread.
   struct stream : detail::ops::adl_base {
+    /// Threads of the device; null: the calling thread alone.
     detail::device::pool* workers = nullptr;
 
     constexpr stream() = default;
+    /// Runs on `p`, which must outlive it.
     constexpr stream(detail::device::pool* p) : workers(p) {}
+    /// As `cpu::allocate`.
     [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
+    /// As `cpu::release`.
     void release(void* memory) const noexcept { free_pages(memory); }
   };
-  struct event {};
+  struct event {};  ///< Nothing: work is done when it is recorded.
 
+  /// Has `default_workers()` workers.
   [[gnu::cold]] cpu() : cpu(default_workers()) {}
+  /// Has `workers` workers, the calling thread among them; 1 if `workers` is less.
   explicit cpu(int workers) : pool_(std::max(1, workers)) {}
 
-  /// Of `cpu{}` in the calling thread.
+  /// Workers of a `cpu{}` that the calling thread makes: its worker_limit, else the cores.
   [[nodiscard]] static int default_workers() {
     return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
   }
 
+  /// Workers, the calling thread among them.
   [[nodiscard]] int workers() const { return pool_.get()->size(); }
   /// A stream over the device's pool. At most one stream of a pool may run work at a time.
   [[nodiscard]] stream make_stream() const { return {pool_.get()}; }
 
+  /// Memory of `size` bytes, not initialized, in huge pages where Linux has them; null for 0 bytes.
+  /// @throws error if there is none left.
   [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
+  /// Frees memory of `allocate`; null: nothing.
   void release(void* memory) const noexcept { free_pages(memory); }
-  /// Zeros. Pages that nothing writes take no memory.
+  /// `size` bytes of zeros. Pages that nothing writes take no memory. @throws error as `allocate`.
   [[nodiscard, gnu::cold, gnu::noinline]] static std::shared_ptr<void> allocate_zeros(
       std::size_t size) {
     std::size_t space = size + alignment;
@@ -71,19 +81,25 @@ class cpu {
     advise_huge_pages(memory, size);
     return {owner, memory};
   }
+  /// Copies `size` bytes, which may overlap.
   void copy(void* out, const void* in, std::size_t size, stream) const {
     if (size != 0) std::memmove(out, in, size);
   }
+  /// Sets `size` bytes to zero.
   void clear(void* out, std::size_t size, stream) const {
     if (size != 0) std::memset(out, 0, size);
   }
+  /// Does nothing: work is done when its call returns.
   [[nodiscard]] event record(stream) const { return {}; }
+  /// Does nothing, likewise.
   void await(stream, event) const {}
+  /// Does nothing, likewise.
   void finish(stream) const {}
 
   /// Scoped: `cpu{}` in this thread has that many workers. Launchers use it.
   class worker_limit {
    public:
+    /// Limits this thread until the object is destroyed; 0: no limit.
     explicit worker_limit(int workers) : previous_(limit()) { limit() = workers; }
     worker_limit(const worker_limit&) = delete;
     worker_limit& operator=(const worker_limit&) = delete;

@@ -38,40 +38,51 @@ namespace cordee::inline CORDEE_ABI {
 /// capture make it the calling thread's current device.
 class cuda {
  public:
-  static constexpr std::string_view name = "cuda";
-  static constexpr bool host_memory = false;
+  static constexpr std::string_view name = "cuda";  ///< Name in messages and logs.
+  static constexpr bool host_memory = false;        ///< Whether host code can read the memory.
 
+  /// A CUDA stream with temporary memory. Its work is asynchronous; a call throws error for what
+  /// CUDA refuses, and often only a later one for what a kernel did.
   struct stream : detail::ops::adl_base {
-    cudaStream_t handle;
+    cudaStream_t handle;  ///< CUDA's stream; null: the default stream.
+    /// Its temporary memory; null if it is not from make_stream.
     detail::device::cuda_arena* temporary;
 
+    /// A stream of CUDA's as one of the library's.
     stream(cudaStream_t s = nullptr, detail::device::cuda_arena* arena = nullptr)
         : handle(s), temporary(arena) {}
+    /// Launches a kernel (device/gpu_kernel.hpp) of so many thread blocks; nothing for 0 blocks.
     template <class Kernel>
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
       if (blocks != 0) detail::device::launch_cuda_kernel(blocks, kernel, handle);
     }
-    /// From the stream's stack; of a stream that is not from make_stream, from the GPU's pool.
+    /// Temporary memory in stream order: from the stream's stack, or for a stream that is not from
+    /// make_stream from the GPU's pool; null for 0 bytes. @throws error if there is none left.
     [[nodiscard]] void* allocate(std::size_t size) const {
       return temporary != nullptr ? temporary->allocate(size)
                                   : detail::device::cuda_stream_memory{handle}.allocate(size);
     }
+    /// Releases memory of `allocate` in stream order.
     void release(void* memory) const noexcept {
       if (temporary != nullptr)
         temporary->release(memory);
       else
         detail::device::cuda_stream_memory{handle}.release(memory);
     }
-    /// Where this is the same, captured launches find their temporary memory where it was.
+    /// Bytes of the stream's stack. While this is the same, captured launches find their temporary
+    /// memory where it was.
     [[nodiscard]] std::size_t temporary_bytes() const {
       return temporary != nullptr ? temporary->capacity() : 0;
     }
+    /// Counters for `is_last` of the next kernel, see GpuStream. @throws usage_error for a stream
+    /// that is not from make_stream.
     [[nodiscard]] unsigned* counters(std::size_t n) const {
       expects(temporary != nullptr,
               "cuda: a stream of a cudaStream_t has no counters; pass one of make_stream");
       return temporary->counters(n);
     }
-    /// Pageable host memory is read, or written, before this returns.
+    /// Copies `size` bytes between memories of the host and the GPU in stream order. Pageable host
+    /// memory is read, or written, before this returns.
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0)
         detail::device::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
@@ -84,8 +95,10 @@ class cuda {
                                  detail::device::describe_call("cudaMallocHost", size));
       return memory;
     }
+    /// Frees memory of `pin`.
     static void unpin(void* memory) noexcept { cudaFreeHost(memory); }
-    /// Throws also for an error of any kernel that ran before.
+    /// Blocks the host until the stream's work is complete. Throws also for an error of any kernel
+    /// that ran before.
     void finish() const {
       detail::device::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
     }
@@ -95,12 +108,14 @@ class cuda {
   class event {
    public:
     event() = default;
+    /// The point after all work that was submitted to s.
     explicit event(cudaStream_t s, unsigned flags = cudaEventDisableTiming) {
       cudaEvent_t raw = nullptr;
       detail::device::cuda_check(cudaEventCreateWithFlags(&raw, flags), "cudaEventCreateWithFlags");
       handle_ = {raw, [](cudaEvent_t e) { cudaEventDestroy(e); }};
       detail::device::cuda_check(cudaEventRecord(raw, s), "cudaEventRecord");
     }
+    /// CUDA's event; null for an `event{}`, which counts as complete.
     [[nodiscard]] cudaEvent_t get() const { return handle_.get(); }
 
    private:
@@ -111,11 +126,13 @@ class cuda {
   class graph {
    public:
     graph() = default;
+    /// Instantiates a captured graph.
     explicit graph(cudaGraph_t captured) {
       cudaGraphExec_t raw = nullptr;
       detail::device::cuda_check(cudaGraphInstantiate(&raw, captured, 0), "cudaGraphInstantiate");
       handle_ = {raw, [](cudaGraphExec_t g) { cudaGraphExecDestroy(g); }};
     }
+    /// CUDA's graph; null for a `graph{}`.
     [[nodiscard]] cudaGraphExec_t get() const { return handle_.get(); }
 
    private:
@@ -125,6 +142,8 @@ class cuda {
   /// The GPU of the launcher's local rank (device/local_rank.hpp); outside of launchers the
   /// thread's current one: 0, unless the program has set another.
   cuda() : cuda(current()) {}
+  /// The GPU `ordinal` of those that are visible. Its memory pool keeps what is released, for the
+  /// whole process. @throws error if there is no such GPU.
   explicit cuda(int ordinal)
       : ordinal_(ordinal), streams_(std::make_shared<detail::device::cuda_stream_pool>()) {
     int count = 0;  // not written where there is no driver
@@ -145,6 +164,7 @@ class cuda {
       detail::device::share_pool(ordinal, rank->peers(count));
   }
 
+  /// Number of the GPU among those that are visible.
   [[nodiscard]] int ordinal() const { return ordinal_; }
   /// "GPU 1 (NVIDIA H200)"
   [[nodiscard]] std::string describe() const {
@@ -152,6 +172,7 @@ class cuda {
     detail::device::cuda_check(cudaGetDeviceProperties(&card, ordinal_), "cudaGetDeviceProperties");
     return detail::device::describe_gpu(ordinal_, card.name, visible());
   }
+  /// A stream that does not wait for the default stream: an idle one of this device, or a new one.
   [[nodiscard]] stream make_stream() const {
     return acquire(detail::device::stream_priority::normal);
   }
@@ -161,11 +182,14 @@ class cuda {
   }
   /// Returns s for a later make_stream; submitted work still completes.
   void close_stream(stream s) const noexcept { streams_->recycle(s.handle); }
+  /// Memory of the GPU, not initialized; null for 0 bytes. @throws error, with the bytes that are
+  /// free, if there is none left.
   [[nodiscard]] void* allocate(std::size_t size) const {
     use();
     return detail::device::allocate_or_trim(
         "cudaMalloc", size, true, [&](void** memory) { return cudaMalloc(memory, size); });
   }
+  /// Frees memory of `allocate`.
   void release(void* memory) const noexcept { cudaFree(memory); }
   /// Bytes that could be allocated, and that `s` holds for temporary memory. Blocks the host until
   /// the GPU is idle; none while `s` is captured.
@@ -179,13 +203,17 @@ class cuda {
     use();
     return size != 0 ? stream::pin(size) : nullptr;
   }
+  /// Frees memory of `pin`.
   void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
+  /// As stream::copy.
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
+  /// Sets `size` bytes of the GPU to zero in stream order.
   void clear(void* out, std::size_t size, stream s) const {
     if (size != 0)
       detail::device::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
                                  detail::device::describe_call("cudaMemsetAsync", size));
   }
+  /// The point after all work that was submitted to s.
   [[nodiscard]] event record(stream s) const {
     use();
     return event(s.handle);
@@ -202,11 +230,13 @@ class cuda {
                                "cudaEventElapsedTime");
     return 1e-3 * static_cast<double>(milliseconds);
   }
+  /// Later work of s waits for e; the host does not.
   void await(stream s, const event& e) const {
     use();
     if (e.get() != nullptr)
       detail::device::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
+  /// As stream::finish.
   void finish(stream s) const { s.finish(); }
   /// Whether the work that precedes `e` is complete.
   [[nodiscard]] bool is_complete(const event& e) const {
@@ -242,6 +272,7 @@ class cuda {
     detail::device::cuda_check(status, "cudaStreamEndCapture");
     return graph(captured.get());
   }
+  /// Launches the graph in stream order.
   void replay(const graph& captured, stream s) const {
     detail::device::cuda_check(cudaGraphLaunch(captured.get(), s.handle), "cudaGraphLaunch");
   }

@@ -22,10 +22,12 @@ namespace cordee::inline CORDEE_ABI {
 struct nvtx_ranges {
   ~nvtx_ranges() { detail::core::remove_trace_sink(sink()); }
 
+  /// Begins to mark the calling rank's ranges.
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
     detail::core::add_trace_sink(sink());
   }
+  /// Ends it.
   template <class Run>
   void end_on_all_ranks(Run&) {
     detail::core::remove_trace_sink(sink());

@@ -36,16 +36,19 @@ struct operation_counts {
 
 }  // namespace detail::device
 
+/// A device whose operations are counted, not done.
 class phantom {
  public:
-  static constexpr std::string_view name = "phantom";
-  static constexpr bool host_memory = false;
+  static constexpr std::string_view name = "phantom";  ///< Name in messages and logs.
+  static constexpr bool host_memory = false;           ///< Whether host code can read the memory.
 
   /// Operations are found by argument-dependent lookup.
   struct stream : detail::ops::adl_base {
-    detail::device::operation_counts* counts = nullptr;  // none: operations are not counted
+    /// Where operations are counted; null: nowhere.
+    detail::device::operation_counts* counts = nullptr;
 
     constexpr stream() = default;
+    /// Counts in `c`, which must outlive it.
     constexpr explicit stream(detail::device::operation_counts* c) : counts(c) {}
 
    private:
@@ -124,23 +127,30 @@ class phantom {
       s.count(4 * n, 2 * n * sizeof(Real));
     }
   };
-  struct event {};
+  struct event {};  ///< Nothing: operations take no time.
 
   phantom() = default;
-  /// `counts` must outlive the device's streams.
+  /// Streams count in `counts`, which must outlive them.
   explicit phantom(detail::device::operation_counts& counts) : counts_(&counts) {}
 
+  /// A stream that counts where the device does.
   [[nodiscard]] stream make_stream() const { return stream{counts_}; }
 
   /// The same address each time, which no program can read: spans of one allocation differ.
   [[nodiscard]] void* allocate(std::size_t) const {
     return reinterpret_cast<void*>(std::uintptr_t{1} << 52);
   }
+  /// Does nothing.
   void release(void*) const noexcept {}
+  /// Counts `size` bytes read and `size` written.
   void copy(void*, const void*, std::size_t size, stream s) const { s.count(0, 2 * size); }
+  /// Counts `size` bytes written.
   void clear(void*, std::size_t size, stream s) const { s.count(0, size); }
+  /// Does nothing.
   [[nodiscard]] event record(stream) const { return {}; }
+  /// Does nothing.
   void await(stream, event) const {}
+  /// Does nothing.
   void finish(stream) const {}
 
  private:
