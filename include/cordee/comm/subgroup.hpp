@@ -26,21 +26,30 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// The communicator of some ranks of a parent.
 template <class Communicator>
 class subgroup {
  public:
+  /// As the parent's.
   static constexpr bool blocks_host = Communicator::blocks_host;
+  /// As the parent's.
   static constexpr std::size_t bucket_bytes = detail::comm::bucket_bytes_of<Communicator>();
+  /// As the parent's.
   static constexpr bool concurrent_contexts = detail::comm::has_concurrent_contexts<Communicator>();
 
-  /// All members pass the same ranks, in the same order.
+  /// All members pass the same ranks, in the same order; other ranks make none.
+  /// @throws usage_error for a rank that the parent does not have, one that is listed twice, or a
+  /// list without the caller.
   subgroup(const Communicator& comm, std::vector<int> ranks)
       : parent_(comm),
         rank_(rank_in_subgroup(ranks, comm.rank(), comm.size())),
         ranks_(std::make_shared<const std::vector<int>>(std::move(ranks))) {}
 
+  /// This rank's place in the list.
   [[nodiscard]] int rank() const { return rank_; }
+  /// The length of the list.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_->size()); }
+  /// The same ranks on the parent's context k.
   [[nodiscard]] subgroup duplicate(int k) const {
     subgroup other = *this;
     other.parent_ = parent_.duplicate(k);
@@ -56,12 +65,15 @@ class subgroup {
     return cordee::detail::comm::world_rank(parent_, parent_rank(k));
   }
 
+  /// The parent's exchange, with peers numbered in the subgroup.
+  /// @throws usage_error for a peer outside of it.
   template <Device D>
     requires TransportOn<Communicator, D>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {
     with_parent_ranks(out, in, [&](auto o, auto i) { parent_.exchange(o, i, s); });
   }
+  /// The parent's sum of what arrives, with peers likewise.
   template <class Real, Device D>
     requires detail::comm::FusedAddOn<Communicator, Real, D>
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

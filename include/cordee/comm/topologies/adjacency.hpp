@@ -24,10 +24,12 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace topologies {
 
+/// A graph of the user's own, the same in every round.
 class adjacency {
  public:
-  /// neighbors[i]: the ranks that rank i exchanges with; symmetric. An edge weighs
-  /// 1 / (1 + max(degree, degree of the other end)). Throws error unless the graph is connected.
+  /// neighbors[i]: the ranks that rank i exchanges with; symmetric. An edge weighs 1 / (1 + the
+  /// larger degree of its ends).
+  /// @throws error unless the graph is connected and symmetric, without loops and double edges.
   static adjacency metropolis(const std::vector<std::vector<int>>& neighbors) {
     const auto p = static_cast<int>(neighbors.size());
     const auto of = [&](int rank) -> const auto& {
@@ -51,8 +53,9 @@ class adjacency {
     return made;
   }
 
-  /// weights[i][j]: the weight of rank j's numbers in rank i's mean. Throws error unless rows and
-  /// columns sum to one (or the mean over ranks would drift) and the ranks converge to their mean.
+  /// weights[i][j]: the weight of rank j's numbers in rank i's mean, not negative.
+  /// @throws error unless rows and columns sum to 1 within 1e-9 (or the mean over ranks would
+  /// drift) and the ranks converge to their mean.
   static adjacency weighted(const std::vector<std::vector<double>>& weights) {
     const std::size_t p = weights.size();
     adjacency made(static_cast<int>(p));
@@ -81,13 +84,18 @@ class adjacency {
     return made;
   }
 
+  /// The number of ranks that it is made for.
   [[nodiscard]] int size() const { return static_cast<int>(rows_.size()); }
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// The rank's row without the diagonal. Valid while this object lives.
+  /// @throws error for another number of ranks than size().
   [[nodiscard]] std::span<const edge> in_edges(int rank, int ranks, std::int64_t) const {
     if (ranks != size())
       throw error(concat("adjacency: made for ", size(), " ranks, and the run has ", ranks));
     return rows_[static_cast<std::size_t>(rank)];
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "custom graph"; }
 
  private:

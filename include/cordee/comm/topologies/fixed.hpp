@@ -70,28 +70,39 @@ namespace topologies {
 
 /// Both neighbours on a ring.
 struct ring {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
+  /// The ranks before and after, with 1/3 each; on a ring of two the other one, with 1/2.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     return detail::comm::equal_edges(
         rank, {detail::comm::wrapped(rank - 1, size), detail::comm::wrapped(rank + 1, size)});
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "ring"; }
 };
 
 /// Four neighbours on a 2D grid that wraps around; with a prime number of ranks, a ring.
 struct torus2d {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
-  int rows = 0;  // 0: as nearly square as possible
+  /// Rows of ranks; 0: of the most nearly square grid. Range: 0 or a divisor of the number of
+  /// ranks, else usage_error.
+  int rows = 0;
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// Rows and columns.
+  /// @throws usage_error for `rows` outside its range.
   [[nodiscard]] std::vector<int> dimensions(int size) const {
     const int r = detail::comm::rows_of(rows, size);
     return {r, size / r};
   }
+  /// The distinct ones of the ranks above, left, right and below, with 1 / (their number + 1) each.
+  /// @throws usage_error for `rows` outside its range.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     const int r = detail::comm::rows_of(rows, size), c = size / r, y = rank / c, x = rank % c;
     const auto rank_at = [&](int row, int column) {
@@ -100,16 +111,22 @@ struct torus2d {
     return detail::comm::equal_edges(
         rank, {rank_at(y - 1, x), rank_at(y, x - 1), rank_at(y, x + 1), rank_at(y + 1, x)});
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "2D torus"; }
 };
 
 /// Two to four neighbours on a 2D grid that does not wrap around.
 struct mesh2d {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
-  int rows = 0;  // 0: as nearly square as possible
+  /// Rows of ranks; 0: of the most nearly square grid. Range: 0 or a divisor of the number of
+  /// ranks, else usage_error.
+  int rows = 0;
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// The ranks above, left, right and below that exist, with 1 / (1 + the larger degree).
+  /// @throws usage_error for `rows` outside its range.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     const int r = detail::comm::rows_of(rows, size), c = size / r;
     const auto degree = [&](int i) {
@@ -125,61 +142,78 @@ struct mesh2d {
     add(rank / c < r - 1, rank + c);
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "2D mesh"; }
 };
 
 /// Rank 0 exchanges with all others.
 struct star {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// All other ranks for rank 0, rank 0 for the others, with 1 / size.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     for (int peer = rank == 0 ? 1 : 0; peer < (rank == 0 ? size : 1); ++peer)
       in.push_back({peer, 1.0 / size});
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "star"; }
 };
 
 /// All ranks exchange with all others: the exact mean, for p - 1 messages a rank.
 struct complete {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
+  /// All other ranks, with 1 / size.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     for (int peer = 0; peer < size; ++peer) detail::comm::add_edge(in, rank, peer, 1.0 / size);
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "complete graph"; }
 };
 
 /// Neighbours are the ranks whose number differs in one bit.
 struct hypercube {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// log2(size) cycles of two.
+  /// @throws usage_error unless `size` is a power of two.
   [[nodiscard]] std::vector<int> dimensions(int size) const {
     expects(detail::comm::is_power_of_two(size),
             "hypercube: the number of ranks must be a power of two; ring, torus2d and "
             "symmetric_exponential serve any number");
     return std::vector<int>(static_cast<std::size_t>(detail::comm::powers_below(size)), 2);
   }
+  /// The log2(size) neighbours, with 1 / (log2(size) + 1).
+  /// @throws usage_error unless `size` is a power of two.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     const auto d = static_cast<int>(dimensions(size).size());
     for (int bit = 0; bit < d; ++bit) in.push_back({rank ^ 1 << bit, 1.0 / (d + 1)});
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "hypercube"; }
 };
 
 /// Directed: receives from the ranks 1, 2, 4, … before it, sends to those as far behind it.
 struct exponential {
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
+  /// The ceil(log2(size)) ranks 1, 2, 4, … before, with equal weights, the rank's own among them.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     const int distances = detail::comm::powers_below(size);
@@ -187,15 +221,20 @@ struct exponential {
       in.push_back({detail::comm::wrapped(rank - (1 << m), size), 1.0 / (distances + 1)});
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "directed exponential graph"; }
 };
 
 /// The mean of the exponential graph and its reverse.
 struct symmetric_exponential {
-  static constexpr bool symmetric = true;
+  static constexpr bool symmetric = true;  ///< See Topology.
 
+  /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
+  /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
+  /// The ranks 1, 2, 4, … before and after, with half of the exponential graph's weight; where two
+  /// coincide their weights add.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     const int distances = detail::comm::powers_below(size);
@@ -205,6 +244,7 @@ struct symmetric_exponential {
                                0.5 / (distances + 1));
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const { return "symmetric exponential graph"; }
 };
 

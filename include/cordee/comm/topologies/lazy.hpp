@@ -18,20 +18,28 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace topologies {
 
+/// Another topology with `theta` times its weights; the rank keeps the rest.
 template <Topology T>
 struct lazy {
+  /// As the topology inside.
   static constexpr bool symmetric = detail::comm::SymmetricTopology<T>;
+  /// As the topology inside.
   static constexpr bool uniform_matching = detail::comm::UniformMatching<T>;
 
-  T topology{};
+  T topology{};  ///< The topology inside.
+  /// Factor of the weights. Range: 0 < theta <= 1, else usage_error.
   double theta = 0.5;
 
+  /// As the topology inside.
   [[nodiscard]] int period(int size) const { return topology.period(size); }
+  /// As the topology inside.
   [[nodiscard]] std::vector<int> dimensions(int size) const
     requires detail::comm::TranslationInvariant<T>
   {
     return topology.dimensions(size);
   }
+  /// The edges of the topology inside, with `theta` times the weight.
+  /// @throws usage_error for `theta` outside its range.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     expects(theta > 0 && theta <= 1, "lazy: theta must be above 0 and at most 1");
     const auto& unscaled = topology.in_edges(rank, size, round);
@@ -39,6 +47,7 @@ struct lazy {
     for (edge& e : in) e.weight *= theta;
     return in;
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("lazy ", topology.describe(), " (theta ", theta, ")");
   }

@@ -29,8 +29,8 @@ namespace cordee::inline CORDEE_ABI {
 namespace topologies {
 /// A message from `peer`, which counts `weight` in the receiver's mean.
 struct edge {
-  int peer;
-  double weight;
+  int peer;       ///< The rank that sends.
+  double weight;  ///< Of its numbers in the receiver's mean.
 };
 }  // namespace topologies
 
