@@ -27,9 +27,12 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Ranks that fail independently, each once in `mtbf` seconds on average, whatever its age.
 struct exponential_failures {
+  /// Mean time between failures of one rank. Unit: seconds. Range: above 0 (not checked).
   double mtbf;
+  /// How many ranks fail. Range: 1 or more (not checked).
   int ranks = 1;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< Selects the failures. Range: any.
+  /// The second of the next failure after `time`; `before` failures have been.
   double operator()(double time, std::int64_t before) const {
     random_sequence random(seed, purpose::synthetic, 0, static_cast<std::uint64_t>(before));
     return time - mtbf / ranks * std::log1p(-random.uniform());
@@ -37,26 +40,36 @@ struct exponential_failures {
 };
 /// At given seconds, ascending.
 struct failures_at {
+  /// Ascending times (not checked).
   std::vector<double> seconds;
+  /// The first of the times after `time`; infinity if there is none.
   double operator()(double time, std::int64_t) const {
     const auto next = std::upper_bound(seconds.begin(), seconds.end(), time);
     return next == seconds.end() ? std::numeric_limits<double>::infinity() : *next;
   }
 };
 
+/// What checkpoints and restarts cost, and when checkpoints are written.
 struct checkpointing {
+  /// Time of a checkpoint, and from a failure to the next step. Unit: seconds. Range: 0 or more,
+  /// else usage_error.
   double checkpoint_seconds = 0, restart_seconds = 0;
-  std::int64_t interval = 1;  // steps between checkpoints; the last one is the run's result
+  /// Steps between checkpoints; the last one is the run's result. Range: 1 or more, else
+  /// usage_error.
+  std::int64_t interval = 1;
 };
 
 /// seconds = steps + checkpoints + lost + restarts.
 struct interrupted_run {
+  /// The whole run, and its checkpoints that were not lost. Unit: seconds.
   double seconds = 0, checkpoints = 0;
-  double lost = 0, restarts = 0;  // computed or written in vain, and in restarts
-  std::int64_t failures = 0;
+  /// Computed or written in vain, and in restarts. Unit: seconds.
+  double lost = 0, restarts = 0;
+  std::int64_t failures = 0;  ///< Those in restarts, too.
 };
 
 /// Steps between checkpoints by Young's formula, at least one.
+/// @throws usage_error unless all are positive; `checkpoint_seconds` may be 0.
 inline std::int64_t young_interval(double step_seconds, double checkpoint_seconds, double mtbf,
                                    int ranks) {
   expects(step_seconds > 0 && checkpoint_seconds >= 0 && mtbf > 0 && ranks > 0,
@@ -75,7 +88,9 @@ inline void expect_sensible(std::int64_t steps, double step_seconds, const check
 
 }  // namespace detail::comm
 
-/// A run of `steps` steps. Throws where a million failures do not let it end.
+/// A run of `steps` steps.
+/// @throws error if a million failures do not let it end; usage_error for a negative number of
+/// steps, a step without time or `c` outside its ranges.
 template <class Failures>
 interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const checkpointing& c,
                                   const Failures& failures) {
@@ -108,6 +123,7 @@ interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const
 }
 
 /// The mean of simulate_failures over exponential_failures.
+/// @throws usage_error for arguments outside their ranges.
 inline double expected_seconds(std::int64_t steps, double step_seconds, const checkpointing& c,
                                double mtbf, int ranks) {
   detail::comm::expect_sensible(steps, step_seconds, c);

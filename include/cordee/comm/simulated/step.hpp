@@ -34,11 +34,16 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What one rank computes in a step, in seconds, and the parameters whose gradients it sends.
 struct step_profile {
+  /// Making the next batch, the forward pass and the update. Unit: seconds.
   double loader = 0, forward = 0, optimizer = 0;
-  std::vector<segment> table;    // trainable tensors in the order of the forward pass
-  std::vector<double> backward;  // of each tensor's layer, divided among its tensors
-  double adversary = 0;          // of making adversarial copies; their passes are in the others
+  std::vector<segment> table;  ///< Trainable tensors, in the order of the forward pass.
+  /// Backward of each tensor's layer, divided among the layer's tensors. Unit: seconds. Range: one
+  /// for each tensor, else usage_error.
+  std::vector<double> backward;
+  /// Making adversarial copies; their passes are in the others. Unit: seconds.
+  double adversary = 0;
 
+  /// The sum of `backward`, in seconds.
   [[nodiscard]] double backward_total() const {
     double sum = 0;
     for (const double seconds : backward) sum += seconds;
@@ -50,19 +55,23 @@ struct step_profile {
 
 // ---- stragglers: by which factor a rank's computation of a step is slower ----
 
+/// None: all ranks compute at their own rate.
 struct no_stragglers {
+  /// 1.
   double operator()(int, std::int64_t) const { return 1; }
 };
 /// The last ranks, in all steps.
 struct constant_stragglers {
-  int from_rank = 0;
-  double factor = 3;
+  int from_rank = 0;  ///< The first of them.
+  double factor = 3;  ///< By which they take longer. Range: 0 or more (not checked).
+  /// The factor for this rank in this step.
   double operator()(int rank, std::int64_t) const { return rank >= from_rank ? factor : 1; }
 };
 /// 1 + mean * E, where E has the exponential distribution of mean 1.
 struct exponential_stragglers {
-  double mean = 0.1;
-  std::uint64_t seed = 1;
+  double mean = 0.1;       ///< Mean of what is added to 1. Range: 0 or more (not checked).
+  std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
+  /// The factor for this rank in this step.
   double operator()(int rank, std::int64_t step) const {
     random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
                            static_cast<std::uint64_t>(rank));
@@ -71,8 +80,9 @@ struct exponential_stragglers {
 };
 /// Pareto's distribution from 1 on: P(factor > x) = x^-shape, whose mean is shape / (shape - 1).
 struct heavy_tailed_stragglers {
-  double shape = 3;
-  std::uint64_t seed = 1;
+  double shape = 3;  ///< Of the tail; up to 1 the mean is infinite. Range: above 0 (not checked).
+  std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
+  /// The factor for this rank in this step.
   double operator()(int rank, std::int64_t step) const {
     random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
                            static_cast<std::uint64_t>(rank));
@@ -80,19 +90,30 @@ struct heavy_tailed_stragglers {
   }
 };
 
+/// Which steps simulate_steps runs.
 struct step_options {
+  /// How many steps. Range: 1 or more, else usage_error.
   std::int64_t steps = 1;
-  int period = 1;               // steps between exchanges
-  bool overlap = true;          // false: buckets leave when backward has ended
-  bool idle_processors = true;  // for the adversary
-  std::size_t bucket_bytes = simulated::bucket_bytes;  // as trainer_options::bucket_bytes
+  /// Steps between exchanges; from 2 on, of weights (local steps). Range: 1 or more, else
+  /// usage_error.
+  int period = 1;
+  /// Whether buckets leave while backward runs, or when it has ended.
+  bool overlap = true;
+  /// Whether the adversary's copies are made beside the step, or lengthen it.
+  bool idle_processors = true;
+  /// Longest bucket, unless a tensor is longer; 0: one for each tensor. Unit: bytes. Range: any.
+  std::size_t bucket_bytes = simulated::bucket_bytes;
 };
 
+/// What simulate_steps returns.
 struct simulated_steps {
-  double seconds = 0;  // a step: of the rank that ends last
-  double exposed = 0;  // of those, a rank's wait for messages, averaged over ranks
-  simulation totals{};
+  /// A step, of the rank that ends last; the mean over steps. Unit: seconds.
+  double seconds = 0;
+  /// Of those, waiting for messages; the mean over steps and ranks. Unit: seconds.
+  double exposed = 0;
+  simulation totals{};  ///< Of all steps together.
 
+  /// Share of a step in which a rank waits for messages; NaN if steps take no time.
   [[nodiscard]] double exposed_share() const { return exposed / seconds; }
 };
 
@@ -142,6 +163,7 @@ double run_steps(const simulated& rank, const R& reducer, const step_profile& st
 }  // namespace detail::comm
 
 /// Steps of `ranks` ranks that all compute `step` and mix with make(comm), a reducer.
+/// @throws usage_error for a profile or options outside their ranges; error if a rank fails.
 template <class Make, class Stragglers = no_stragglers>
 simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& make,
                                const simulated::options& network, const step_options& o = {},

@@ -35,14 +35,16 @@ namespace cordee::inline CORDEE_ABI {
 /// The communicator of one rank of `simulated::launch`.
 class simulated {
  public:
-  static constexpr bool blocks_host = false;
-  static constexpr std::string_view name = "simulated";
-  static constexpr std::size_t bucket_bytes = std::size_t{16} << 20;  // a GPU's
+  static constexpr bool blocks_host = false;                          ///< See TransportOn.
+  static constexpr std::string_view name = "simulated";               ///< In messages.
+  static constexpr std::size_t bucket_bytes = std::size_t{16} << 20;  ///< The default of a GPU.
 
-  using options = detail::comm::simulation_options;
+  using options = detail::comm::simulation_options;  ///< What launch() simulates.
 
   /// Runs f(comm) on each of `ranks` ranks to its end. If one throws, the others stop at their next
-  /// exchange, and the first failure is thrown as error: "rank 2: ...".
+  /// exchange.
+  /// @throws error for the first failure, "rank 2: ...", a message that is never received, or ranks
+  /// that all wait; usage_error for less than one rank.
   template <class F>
   static simulation launch(int ranks, const F& f, const options& o = {}) {
     expects(ranks > 0, "simulated::launch: at least one rank");
@@ -55,13 +57,18 @@ class simulated {
     return world.result();
   }
 
+  /// This rank's number, from 0.
   [[nodiscard]] int rank() const { return rank_; }
+  /// How many ranks are simulated.
   [[nodiscard]] int size() const { return world_->size(); }
+  /// The same ranks on context k (comm/transports/transport.hpp).
+  /// @throws usage_error for a context that does not exist.
   [[nodiscard]] simulated duplicate(int k) const {
     expects(k >= 0 && k < detail::comm::context_count, "simulated: no such context");
     return {*world_, rank_, k};
   }
 
+  /// See TransportOn. On device `phantom` messages have sizes alone.
   template <Device D>
     requires(D::host_memory || std::same_as<D, phantom>)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -75,6 +82,7 @@ class simulated {
   [[nodiscard]] double now() const { return record().seconds; }
   /// A point of this rank's virtual time, and the path to it.
   using event = critical_path;
+  /// This rank's time, and the path to it, for await().
   [[nodiscard]] event record() const {
     world_->count_work(rank_);
     return world_->clock();
@@ -104,7 +112,10 @@ class simulated {
       id_ = other.id_;
       return *this;
     }
+    /// Whether there is a fiber to join.
     [[nodiscard]] bool joinable() const { return world_ != nullptr; }
+    /// Blocks until the fiber has ended.
+    /// @throws usage_error if there is none.
     void join() {
       expects(joinable(), "simulated: join() of a task that has been joined or was never started");
       world_->join(id_);  // if this fiber is unwound from it, a destructor may join again

@@ -13,30 +13,34 @@ namespace cordee::inline CORDEE_ABI {
 /// The chain of messages and reductions that ends last: on links of one speed
 /// seconds = messages * latency + bytes / bandwidth + reduced_bytes * gamma.
 struct critical_path {
-  double seconds = 0;
+  double seconds = 0;  ///< When it ends.
+  /// Messages on it, their bytes, and bytes that it adds to others.
   std::uint64_t messages = 0, bytes = 0, reduced_bytes = 0;
 };
 
-/// Seconds of latency, and bytes a second, of the messages between two ranks: a message of n bytes
-/// takes latency + n / bandwidth.
+/// A message of n bytes between two ranks takes latency + n / bandwidth.
 struct link_parameters {
+  /// Unit: seconds; bytes a second. Range: 0 or more; above 0 (neither is checked).
   double latency = 0, bandwidth = 1e30;
 };
 
 /// A message that has arrived.
 struct simulated_transfer {
-  int from, to;
-  std::uint64_t bytes;
+  int from, to;         ///< Ranks of the sender and the receiver.
+  std::uint64_t bytes;  ///< Its length.
+  /// When both sides were ready for it, and when it had arrived. Unit: seconds.
   double begin, end;
 };
 
 /// A network without contention: a rank sends one message at a time and receives one at a time, and
 /// nothing else delays a message. Ranks of one node have faster links.
 struct ideal_network {
-  link_parameters link{};    // between nodes
-  link_parameters inside{};  // a node
-  int ranks_per_node = 0;    // consecutive ranks; 0: all messages take `link`
+  link_parameters link{};    ///< Between nodes.
+  link_parameters inside{};  ///< Between the ranks of a node.
+  /// Consecutive ranks on each node; 0: all messages take `link`. Range: 0 or more (not checked).
+  int ranks_per_node = 0;
 
+  /// The link of two ranks; to itself a rank sends in no time.
   [[nodiscard]] link_parameters between(int a, int b) const {
     if (a == b) return {};
     return ranks_per_node > 0 && a / ranks_per_node == b / ranks_per_node ? inside : link;

@@ -38,16 +38,22 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// GPUs below nodes below racks below one core.
 struct fat_tree {
-  link_parameters gpu{}, node{}, rack{};  // each one's way up, and its way down
+  /// Each one's way up, and its way down.
+  link_parameters gpu{}, node{}, rack{};
+  /// Sizes of nodes and racks. Range: 1 or more (not checked).
   int gpus_per_node = 8, nodes_per_rack = 16;
 
+  /// All links, by number: up and down from each GPU, from each node and from each rack.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
     all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_node)), node);
     all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_rack())), rack);
     return all;
   }
+  /// Appends the numbers of the links that a message crosses to `path`. Requires two different
+  /// ranks.
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     const int nodes_at = 2 * ranks, racks_at = nodes_at + 2 * count(ranks, gpus_per_node);
     const int from_node = from / gpus_per_node, to_node = to / gpus_per_node;
@@ -67,14 +73,20 @@ struct fat_tree {
   static int count(int ranks, int size) { return (ranks + size - 1) / size; }
 };
 
+/// One router a rank, with two neighbors in each dimension.
 struct torus {
-  link_parameters link{};
-  std::array<int, 3> dimensions{1, 1, 1};  // of ranks, row-major; the first one is unbounded
+  link_parameters link{};  ///< Between neighbors, one each way.
+  /// Ranks in each dimension, row-major; the first one is not read, as it grows with the number of
+  /// ranks. Range: 1 or more (not checked).
+  std::array<int, 3> dimensions{1, 1, 1};
 
+  /// All links, by number: six of each router.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     return std::vector<link_parameters>(
         2 * dimensions.size() * static_cast<std::size_t>(routers(ranks)), link);
   }
+  /// Appends the numbers of the links that a message crosses to `path`. Requires two different
+  /// ranks.
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     constexpr int count = 3;
     int at = from, stride = 1;
@@ -99,10 +111,15 @@ struct torus {
   }
 };
 
+/// Groups of routers, connected in pairs, as are the groups.
 struct dragonfly {
+  /// Of a GPU up and down, between two routers of a group, between two groups.
   link_parameters gpu{}, local{}, global{};
+  /// Sizes of routers and groups. Range: 1 or more (not checked).
   int gpus_per_router = 4, routers_per_group = 8;
 
+  /// All links, by number: up and down from each GPU, between the routers of each group, between
+  /// groups.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     const auto g = static_cast<std::size_t>(groups(ranks));
     const auto r = static_cast<std::size_t>(routers_per_group);
@@ -111,6 +128,8 @@ struct dragonfly {
     all.insert(all.end(), g * g, global);
     return all;
   }
+  /// Appends the numbers of the links that a message crosses to `path`. Requires two different
+  /// ranks.
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     const int locals_at = 2 * ranks, g = groups(ranks);
     const int globals_at = locals_at + g * routers_per_group * routers_per_group;
@@ -138,6 +157,7 @@ struct dragonfly {
   }
 };
 
+/// Any of these machines, for `simulated::options::contended`.
 using machine = std::variant<fat_tree, torus, dragonfly>;
 
 namespace detail::comm {
@@ -215,7 +235,8 @@ class machine_file {
 
 }  // namespace detail::comm
 
-/// The machine that a file describes; throws error for one that is not as above.
+/// The machine that a file describes.
+/// @throws error for a file that is not as above.
 inline machine read_machine(std::istream& in) {
   detail::comm::machine_file file(in);
   machine result;

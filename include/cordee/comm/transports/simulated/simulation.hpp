@@ -15,22 +15,30 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Rounds on the critical path as in testing/counting_communicator.hpp; messages and bytes that all
-/// ranks sent.
+/// What simulated::launch returns.
 struct simulation {
-  critical_path path{};  // to the fiber that ends last
+  /// To the end of the fiber that ends last.
+  critical_path path{};
+  /// Rounds on the critical path, as in testing/counting_communicator.hpp; messages and bytes that
+  /// all ranks sent.
   std::uint64_t rounds = 0, messages = 0, bytes = 0;
-  std::size_t fibers = 0;  // the most at once
+  std::size_t fibers = 0;  ///< The most fibers at once.
 };
 
 namespace detail::comm {
 
 struct simulation_options {
-  ideal_network network{};
-  std::optional<machine> contended{};              // instead of `network`: messages share its links
-  double seconds_per_reduced_byte = 0;             // gamma
-  std::size_t stack_bytes = std::size_t{1} << 18;  // of each rank
-  std::function<void(const simulated_transfer&)> on_transfer{};  // called for each message
+  ideal_network network{};  ///< A network without contention.
+  /// A machine in place of `network`, whose links messages share.
+  std::optional<machine> contended{};
+  /// Time that a device `phantom` takes to add a byte to another: gamma of the cost model. Unit:
+  /// seconds. Range: 0 or more (not checked).
+  double seconds_per_reduced_byte = 0;
+  /// Addresses of each fiber's stack; memory is used as far as it grows. Unit: bytes. Range: what
+  /// `f` needs, else the process crashes at a guard page.
+  std::size_t stack_bytes = std::size_t{1} << 18;
+  /// Called for each message that arrives; on an ideal network not in the order of time.
+  std::function<void(const simulated_transfer&)> on_transfer{};
 };
 
 }  // namespace detail::comm
