@@ -27,9 +27,10 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 struct mpi_options {
-  /// A rank that waits longer for another one ends the run with an error that names it. All ranks,
-  /// and a message in flight, then have the same time to end, at most ten seconds; after that the
-  /// ranks are killed.
+  /// How long a rank waits for another one before it ends the run with an error that names it.
+  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
+  /// once. All ranks, and a message in flight, then have the same time to end, at most ten seconds;
+  /// after that the ranks are killed.
   std::chrono::milliseconds deadline{120'000};
   /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
   bool share_gpus = false;
@@ -42,11 +43,12 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
   friend base;
 
  public:
+  /// In messages.
   static constexpr std::string_view name = "mpi";
   /// Of powers of two the first with 0.9 of the rate of 16 MiB, by a ring of two ranks.
   static constexpr std::size_t bucket_bytes = std::size_t{8} << 20;
 
-  using options = detail::comm::mpi_options;
+  using options = detail::comm::mpi_options;  ///< Of launch().
 
   /// Runs f(comm) in this process, one of those that mpirun or srun has started, with its share of
   /// the node's cores as workers, and returns when all ranks have ended. A GPU made there without
@@ -61,6 +63,9 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
   }
 
   using base::exchange;
+  /// Host memory.
+  /// @throws usage_error for a message of 2 GiB or more, or a peer that does not exist; error if
+  /// the run fails.
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

@@ -36,12 +36,14 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail::comm {
 
 struct nccl_options {
-  /// A rank that waits longer for another one ends the run with an error that names it. What is in
-  /// flight on the GPU, and then the other ranks, have the same time to end, at most ten seconds;
-  /// after that this rank ends. Where rank 0 has died, those that need not print the cause may wait
-  /// twice as long for the one that prints it.
+  /// How long a rank waits for another one before it ends the run with an error that names it.
+  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
+  /// once. What is in flight on the GPU, and then the other ranks, have the same time to end, at
+  /// most ten seconds; after that this rank ends. Where rank 0 has died, those that need not print
+  /// the cause may wait twice as long for the one that prints it.
   std::chrono::milliseconds deadline{120'000};
-  /// The GPU of this rank; -1: the one of its local rank.
+  /// The GPU of this rank; if negative, the one of its local rank. Range: a GPU that is visible to
+  /// this process and that no other rank has, else error.
   int device = -1;
 };
 
@@ -94,7 +96,9 @@ class nccl_staging {
 /// The communicator of one rank of `nccl::launch`.
 class nccl {
  public:
+  /// See TransportOn.
   static constexpr bool blocks_host = true;
+  /// In messages.
   static constexpr std::string_view name = "nccl";
   /// PyTorch's DistributedDataParallel's (bucket_cap_mb); not measured here.
   static constexpr std::size_t bucket_bytes = std::size_t{25} << 20;
@@ -103,7 +107,7 @@ class nccl {
   /// concurrently"): nccl/world.hpp.
   static constexpr bool concurrent_contexts = false;
 
-  using options = detail::comm::nccl_options;
+  using options = detail::comm::nccl_options;  ///< Of launch().
 
   /// Runs f(comm) in this process, one of those that torchrun, mpirun or srun has started, with the
   /// GPU of its local rank as the current one and its share of the node's cores as workers, and
@@ -127,7 +131,9 @@ class nccl {
     detail::comm::run_rank(*world, [&] { f(nccl{world, detail::comm::reducer_context}); });
   }
 
+  /// This process's number, from 0.
   [[nodiscard]] int rank() const { return world_->rank(); }
+  /// How many processes the run has.
   [[nodiscard]] int size() const { return world_->size(); }
   /// The first transfer on the context of requests or of replies makes its NCCL communicator, and
   /// waits for that of every rank.
@@ -136,6 +142,8 @@ class nccl {
     return nccl{world_, k};
   }
 
+  /// GPU memory, in the order of the stream; blocks until all messages have arrived.
+  /// @throws usage_error for a peer that does not exist; error if the run fails.
   template <Device D>
     requires detail::device::CudaStream<typename D::stream>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

@@ -14,15 +14,22 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Rank 0 of 1, which may send to itself.
 struct self_comm {
-  static constexpr bool blocks_host = false;
+  static constexpr bool blocks_host = false;  ///< See TransportOn.
 
+  /// The only rank is 0.
   [[nodiscard]] static constexpr int rank() { return 0; }
+  /// 1, at compile time, so that code that exchanges is left out.
   [[nodiscard]] static constexpr int size() { return 1; }
+  /// Itself: there is one context.
   [[nodiscard]] self_comm duplicate(int) const { return {}; }
 
+  /// Leaves the numbers as they are.
   template <class Real, Device D>
   void mean(span_on<Real, D>, typename D::stream) const {}
 
+  /// Copies the k-th message that is sent into the k-th that is received.
+  /// @throws usage_error unless both lists have as many messages, of equal sizes, with rank 0 as
+  /// peer.
   template <Device D>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {

@@ -35,8 +35,9 @@ namespace cordee::inline CORDEE_ABI {
 /// The communicator of one rank of `simulated::launch`.
 class simulated {
  public:
-  static constexpr bool blocks_host = false;                          ///< See TransportOn.
-  static constexpr std::string_view name = "simulated";               ///< In messages.
+  static constexpr bool blocks_host = false;  ///< See TransportOn.
+  /// In messages.
+  static constexpr std::string_view name = "simulated";
   static constexpr std::size_t bucket_bytes = std::size_t{16} << 20;  ///< The default of a GPU.
 
   using options = detail::comm::simulation_options;  ///< What launch() simulates.

@@ -32,9 +32,10 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 struct thread_options {
-  /// A rank that waits longer for another one ends the run with an error that names it. All ranks
-  /// then have the same time to end, at most ten seconds, beside that in which a thread of the
-  /// process has no core (at most five times as much); after that the process ends.
+  /// How long a rank waits for another one before it ends the run with an error that names it.
+  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
+  /// once. All ranks then have the same time to end, at most ten seconds, beside that in which a
+  /// thread of the process has no core (at most five times as much); after that the process ends.
   std::chrono::milliseconds deadline{120'000};
   /// Whether ranks may share a GPU, where there are fewer GPUs than ranks.
   bool share_gpus = false;
@@ -44,10 +45,12 @@ struct thread_options {
 /// The communicator of one rank of `threads::launch`.
 class threads {
  public:
+  /// See TransportOn.
   static constexpr bool blocks_host = true;
+  /// In messages.
   static constexpr std::string_view name = "threads";
 
-  using options = detail::comm::thread_options;
+  using options = detail::comm::thread_options;  ///< Of launch().
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
   /// have ended. A GPU made there without an ordinal is that of the rank's number; where the
@@ -67,13 +70,19 @@ class threads {
     if (const std::string why = all.world->unreceived(); !why.empty()) throw error(why);
   }
 
+  /// This thread's number, from 0.
   [[nodiscard]] int rank() const { return context_.rank(); }
+  /// How many threads launch() started.
   [[nodiscard]] int size() const { return context_.world().size; }
+  /// The same ranks on context k (comm/transports/transport.hpp).
+  /// @throws usage_error for a context that does not exist.
   [[nodiscard]] threads duplicate(int k) const {
     expects(k >= 0 && k < detail::comm::context_count, "threads: no such context");
     return threads{context_.duplicate(k)};
   }
 
+  /// Host memory: the receiver copies from the sender's, or from a copy of a short message.
+  /// @throws usage_error for a peer that does not exist; error if the run fails.
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -91,6 +100,7 @@ class threads {
     context_.transfer<D>(out, in, copy_message_on_gpu<typename D::stream>, s);
   }
 
+  /// exchange(), where the receiver adds what arrives to its memory.
   template <class Real, Device D>
     requires(D::host_memory)
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

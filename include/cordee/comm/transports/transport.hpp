@@ -51,18 +51,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// A message that an exchange sends.
 template <Device D>
 struct send_op {
-  int peer;
-  span_on<const std::byte, D> bytes;
+  int peer;                           ///< The rank that receives it.
+  span_on<const std::byte, D> bytes;  ///< Not changed until the exchange has ended.
 };
+/// A message that an exchange receives.
 template <Device D>
 struct recv_op {
-  int peer;
-  span_on<std::byte, D> bytes;
+  int peer;                     ///< The rank that sends it.
+  span_on<std::byte, D> bytes;  ///< As long as the message.
 };
 
-/// A communicator: a copyable handle of one rank.
+/// A communicator: a copyable handle of one rank. Optional members are at the header's top.
 ///   exchange      returns (or, on a stream, completes) when all receives have arrived and the
 ///                 memory of all sends may be reused, whether or not a peer has consumed them yet.
 ///                 Cannot deadlock, whatever the order of the lists; messages between a pair keep

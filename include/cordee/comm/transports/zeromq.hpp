@@ -32,11 +32,13 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 struct zeromq_options {
-  /// A rank that waits longer for another one ends the run with an error that names it. All ranks
-  /// then have the same time to end, at most ten seconds; those that do not are the launcher's.
+  /// How long a rank waits for another one before it ends the run with an error that names it.
+  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
+  /// once. All ranks then have the same time to end, at most ten seconds; those that do not are the
+  /// launcher's.
   std::chrono::milliseconds deadline{120'000};
   /// Where ranks receive: an address of this host (IPv4's or IPv6's), an interface's name ("eth0"),
-  /// or "*" for all.
+  /// or "*" for all. Range: one of these, else error.
   std::string listen = "127.0.0.1";
   /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
   bool share_gpus = false;
@@ -49,9 +51,10 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
   friend base;
 
  public:
+  /// In messages.
   static constexpr std::string_view name = "zeromq";
 
-  using options = detail::comm::zeromq_options;
+  using options = detail::comm::zeromq_options;  ///< Of launch().
 
   /// Runs f(comm) in this process, whose rank the environment gives (RANK and WORLD_SIZE, or
   /// another launcher's), with its share of the node's cores as workers, and returns when all ranks
@@ -73,6 +76,8 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
   }
 
   using base::exchange;
+  /// Host memory.
+  /// @throws usage_error for a peer that does not exist; error if the run fails.
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

@@ -151,19 +151,32 @@ template <class Variable>
 /// CORDEE_SECRET_KEY, or in a file that CORDEE_SECRET_KEY_FILE names. The address may be a name, of
 /// which each address is tried, IPv4's or IPv6's ("::1", also in brackets).
 struct rendezvous_tcp {
+  /// Where rank 0 listens; empty if a variable is not set. Range: a host's name or address and a
+  /// port from 1 to 65535, else error. Default: MASTER_ADDR and MASTER_PORT; the next port where
+  /// torchrun's agent has that one.
   std::optional<detail::comm::master_address> address =
       detail::comm::master_from_environment([](const char* name) { return std::getenv(name); });
 
+  /// This process's rank by its launcher's variables; without a launcher, rank 0 of 1.
+  /// @throws error for variables that are no numbers or contradict each other.
   [[nodiscard]] static detail::comm::rank_assignment assignment() {
     return detail::comm::assignment_of_this_process();
   }
+  /// The address's port; 0, which is any, in a run of one rank.
+  /// @throws error without address for several ranks.
   [[nodiscard]] int port() const { return known_address().port; }
+  /// Does nothing: all ranks know the address.
   void publish(const detail::comm::bootstrap_address&) const {}
+  /// The address.
+  /// @throws error without one for several ranks.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     const detail::comm::master_address known = known_address();
     return detail::comm::bootstrap_address{known.port, secret(), {known.name}, known.variable};
   }
+  /// The name or address at which rank 0 listens.
   [[nodiscard]] std::string host() const { return known_address().name; }
+  /// The run's secret; empty if neither variable is set.
+  /// @throws error for a file that cannot be read, or a secret that is too long.
   [[nodiscard]] static std::string secret() {
     return detail::comm::secret_from_environment(
         [](const char* name) { return std::getenv(name); });
@@ -184,14 +197,22 @@ struct rendezvous_tcp {
 /// run's random secret and is readable by its owner only. A file of an earlier run does no harm:
 /// nothing answers at its address with that secret.
 struct rendezvous_file {
+  /// The file that rank 0 writes and the other ranks read.
   std::string path;
 
+  /// This process's rank by its launcher's variables; without a launcher, rank 0 of 1.
+  /// @throws error for variables that are no numbers or contradict each other.
   [[nodiscard]] static detail::comm::rank_assignment assignment() {
     return detail::comm::assignment_of_this_process();
   }
+  /// 0: any.
   [[nodiscard]] static int port() { return 0; }
+  /// Empty: all addresses.
   [[nodiscard]] static std::string host() { return {}; }
+  /// Empty: a random one.
   [[nodiscard]] static std::string secret() { return {}; }
+  /// Replaces the file, in one step.
+  /// @throws error if it cannot be written.
   void publish(const detail::comm::bootstrap_address& address) const {
     const std::string temporary = concat(path, ".", detail::comm::random_secret());
     const std::string line = address.serialize() + "\n";
@@ -204,6 +225,7 @@ struct rendezvous_file {
     throw error(concat("rendezvous_file: cannot write ", path,
                        ": choose a folder that all ranks can access and rank 0 may write to"));
   }
+  /// What the file has; empty while it has no address.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     const std::string line = detail::comm::first_line(path, detail::comm::longest_address);
     if (line.empty() || line.size() == detail::comm::longest_address) return {};  // none of ours
@@ -215,15 +237,20 @@ struct rendezvous_file {
 template <class Communicator>
   requires TransportOn<Communicator, cpu>
 struct rendezvous_comm {
-  Communicator comm;
-  std::optional<detail::comm::bootstrap_address> received{};
+  Communicator comm;                                          ///< Of the run's ranks.
+  std::optional<detail::comm::bootstrap_address> received{};  ///< State: what find() has received.
 
+  /// The communicator's rank.
   [[nodiscard]] detail::comm::rank_assignment assignment() const {
     return {comm.rank(), comm.size(), "rendezvous_comm"};
   }
+  /// 0: any.
   [[nodiscard]] static int port() { return 0; }
+  /// Empty: all addresses.
   [[nodiscard]] static std::string host() { return {}; }
+  /// Empty: a random one.
   [[nodiscard]] static std::string secret() { return {}; }
+  /// Sends the address to all other ranks.
   void publish(const detail::comm::bootstrap_address& address) const {
     std::array<char, detail::comm::longest_address> text{};
     address.serialize().copy(text.data(), text.size() - 1);
@@ -232,6 +259,7 @@ struct rendezvous_comm {
       out.push_back({peer, {reinterpret_cast<const std::byte*>(text.data()), text.size()}});
     exchange(out, {});
   }
+  /// Receives the address from rank 0 in the first call, which blocks.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() {
     if (received) return received;
     std::array<char, detail::comm::longest_address> text{};

@@ -26,7 +26,8 @@ struct link_parameters {
 
 /// A message that has arrived.
 struct simulated_transfer {
-  int from, to;         ///< Ranks of the sender and the receiver.
+  /// Ranks of the sender and the receiver.
+  int from, to;
   std::uint64_t bytes;  ///< Its length.
   /// When both sides were ready for it, and when it had arrived. Unit: seconds.
   double begin, end;
