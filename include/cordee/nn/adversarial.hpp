@@ -56,22 +56,26 @@ class adversarial {
   static_assert(table::norms > 0, "adversarial has two sets of batch norms: the network has none");
 
  public:
-  using precision = typename Net::precision;
-  using device = D;
-  using engine = typename Net::engine;
+  using precision = typename Net::precision;  ///< See Model.
+  using device = D;                           ///< See Model.
+  using engine = typename Net::engine;        ///< Convolution engine of both networks.
   /// Versions are counted: the second weights of version k, those of w', are in k % 2, and in the
   /// other one those of the version before.
   struct packed_parameters {
-    typename Net::packed_parameters clean;
-    std::array<typename Net::packed_parameters, 2> auxiliary;
-    std::array<buffer<real, D>, 2> masters;  // planes of the network, of which these are packed
-    std::int64_t version = 0;
-    std::unique_ptr<detail::nn::adversary<Net>> adversary;  // last: its thread reads the others
+    typename Net::packed_parameters clean;                     ///< Weights w.
+    std::array<typename Net::packed_parameters, 2> auxiliary;  ///< Weights w' and v, by version.
+    std::array<buffer<real, D>, 2> masters;  ///< Planes of `Net`, of which `auxiliary` is packed.
+    std::int64_t version = 0;  ///< Grows by 1 with pack_parameters, by 2 with restore.
+    /// The thread that makes the copies. Last: it reads the others.
+    std::unique_ptr<detail::nn::adversary<Net>> adversary;
   };
 
-  static constexpr bool adversarial_copies = true;  // which kfac does not observe
-  static constexpr extent input = Net::input;
-  static constexpr int classes = Net::classes;
+  /// Mark by which `kfac`, which does not observe copies, refuses the network.
+  static constexpr bool adversarial_copies = true;
+  static constexpr extent input = Net::input;   ///< See Model.
+  static constexpr int classes = Net::classes;  ///< See Model.
+  /// Returns the network's segments and those of the second batch norms, whose names begin with
+  /// "adversarial.".
   static constexpr std::span<const segment> segments() { return table::segments; }
   /// Whether evaluation uses it: it is the network's own.
   static constexpr bool is_evaluated(const segment& s) {
@@ -79,18 +83,24 @@ class adversarial {
   }
   /// Trainable segments.
   static constexpr std::size_t tensors() { return table::trainable + table::norms; }
+  /// Returns the numbers of a plane, with both sets of batch norms.
   static constexpr std::size_t plane_size() { return table::plane_size; }
 
+  /// Options of the attack (nn/adversary.hpp). The trainer tests them once, when it is made.
   detail::nn::adversarial_options options{};
 
+  /// Binds both networks to a device, with the default options.
   explicit adversarial(D target = D{}) : adversarial({}, target) {}
+  /// Binds both networks to a device.
   explicit adversarial(const detail::nn::adversarial_options& given, D target = D{})
       : options(given), clean_(target), auxiliary_(target) {}
 
-  [[nodiscard]] const D& get_device() const { return clean_.get_device(); }
+  [[nodiscard]] const D& get_device() const { return clean_.get_device(); }  ///< See Model.
   /// The network that is evaluated.
   [[nodiscard]] Net& evaluated() { return clean_; }
 
+  /// Tests the options of the attack and the network's own.
+  /// @throws usage_error for one out of its range.
   [[gnu::cold]] void check() const {
     options.check();
     clean_.check();
@@ -114,6 +124,7 @@ class adversarial {
                   plane.data + table::trainable_end + shift);
   }
 
+  /// Allocates packed parameters of both networks, and the thread's network.
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     const auto plane = [&] { return buffer<real, D>(get_device(), Net::plane_size()); };
     return {clean_.make_packed_parameters(),
@@ -212,12 +223,16 @@ class adversarial {
 
   /// Of the images themselves.
   [[nodiscard]] metrics read_metrics(stream s) const { return clean_.read_metrics(s); }
+  /// Returns the memory of a training step for each of its images, at least, in bytes. It includes
+  /// the copies and the thread's activations.
   [[nodiscard]] std::size_t bytes_per_sample() const {
     return clean_.bytes_per_sample() + 2 * auxiliary_.bytes_per_sample() + 6 * input.size();
   }
+  /// Returns those of the images themselves.
   [[nodiscard]] auto logits() const { return clean_.logits(); }
   /// (samples, channels, height, width) of the last forward pass in training.
   [[nodiscard]] span_on<const std::uint8_t, D> adversarial_images() const { return copies_; }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("and on images within ", options.epsilon, " of 255 grey levels, ", options.steps,
                   options.steps == 1 ? " step of " : " steps of ", options.used_step_size(),

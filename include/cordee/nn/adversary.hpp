@@ -16,11 +16,20 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+/// Options of the attack that makes adversarial copies.
 #include <cstdint>
+/// Largest change of a pixel. Unit: grey levels. Range: 1 <= epsilon <= 255, else usage_error.
 #include <exception>
+/// Change of a pixel by one step; at least epsilon / steps, rounded down, is used. Unit: grey
+/// levels. Range: 1 <= step_size <= 255, else usage_error.
 #include <span>
+/// Steps of the attack. Range: 1 or more, else usage_error.
 #include <thread>
+/// Probability that an update's attack begins at noise within epsilon around the images, instead of
+/// at these. Range: 0 <= random_start <= 1, else usage_error.
 #include <utility>
+/// Whether the attack uses the weights of the step before, which lets a thread make the copies
+/// beside that step; else those of the step itself.
 #include <vector>
 
 #include <cordee/core/error.hpp>

@@ -6,9 +6,6 @@
 //
 // With frozen statistics, training normalizes by the running statistics, as evaluation does, and
 // they are constants of the gradient.
-//
-// The scale is `gamma` initially: 1, or 0 in the last batch norm of a residual block, which then is
-// the identity initially (Goyal et al., 2017).
 #pragma once
 
 #include <string_view>
@@ -21,10 +18,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// `gamma`: the initial scale. `ghost_batch`: statistics are over this many consecutive samples, 0
-/// for the whole batch.
+/// Options of a batch norm, a template argument.
 struct batch_norm_options {
+  /// Initial scale of all channels. With 0 in its last batch norm a residual block is the identity
+  /// initially (Goyal et al., 2017; `resnet_options::zero_gamma`). Range: any.
   int gamma = 1;
+  /// How many consecutive samples statistics are over, 0 for the whole batch; the last group of a
+  /// batch may be smaller. Unit: samples. Range: 0 or more, else a compile error.
   int ghost_batch = 0;
 };
 
@@ -269,13 +269,16 @@ class batch_norm_node {
 
 }  // namespace detail::nn
 
+/// Batch norm, fused with `Activation`, which is `identity` or `relu`.
 template <class Activation = identity, batch_norm_options With = batch_norm_options{}>
 struct batch_norm {
   static_assert(With.ghost_batch >= 0, "ghost_batch is a number of samples, 0 for the whole batch");
-  using activation = Activation;
-  static constexpr batch_norm_options options = With;
+  using activation = Activation;  ///< `residual` demands `identity`: its ReLU follows the addition.
+  static constexpr batch_norm_options options = With;  ///< As given.
 
-  static constexpr extent out(const extent& in) { return in; }
+  static constexpr extent out(const extent& in) { return in; }  ///< See Layer.
+  /// Adds "weight", "bias", "running_mean" and "running_var", (channels) each, of the next batch
+  /// norm.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_batch_norm();
     registry.add_tensor("weight", kind::scale, {in.channels},
@@ -285,7 +288,7 @@ struct batch_norm {
     registry.add_tensor("running_var", kind::statistic, {in.channels}, {.mean = 1});
     registry.leave(parent);
   }
-
+  /// See Layer. `residual` passes the epilogue that adds its shortcut.
   template <class B, extent In, class Epilogue = typename detail::nn::epilogue_of<Activation>::type>
   static auto bind(layout_builder& layout) {
     return detail::nn::batch_norm_node<B, B::block(In.channels), Epilogue>({In, With.ghost_batch},

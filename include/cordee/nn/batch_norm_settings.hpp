@@ -30,17 +30,19 @@ namespace cordee::inline CORDEE_ABI::detail::nn {
 }
 
 struct batch_norm_settings {
-  // Of statistics over ranks, if set; by the trainer, see trainer_options::batch_norm_over.
+  /// State: sums statistics over ranks, if set; by the trainer, see
+  /// trainer_options::batch_norm_over.
   ops::statistics_allreduce batch_norm_allreduce;
-  /// The epoch from which running statistics are frozen: training normalizes by them.
+  /// When running statistics freeze: training normalizes by them from then on. Unit: epochs.
+  /// Range: any but NaN, else usage_error.
   double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
   /// False: no moving averages (Akiba et al., 2017). The running statistics are the mean and the
   /// biased variance of the last batch, by which it was normalized, and evaluation takes their
-  /// means over ranks. Not written for GPUs yet.
+  /// means over ranks. Range: true on GPUs, else usage_error.
   bool batch_norm_moving_average = true;
 
-  bool has_ghost_batches = false;              // of the layers
-  core::pod_vector<segment> one_pixel_scales;  ///< of batch norms of one pixel
+  bool has_ghost_batches = false;  ///< State: whether a layer's statistics are over ghost batches.
+  core::pod_vector<segment> one_pixel_scales;  ///< State: scales of layers of one pixel.
 
   /// Throws usage_error if the statistics are those of ghost batches.
   [[gnu::cold]] void share_statistics(const ops::statistics_allreduce& allreduce) {

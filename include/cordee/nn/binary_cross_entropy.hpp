@@ -20,19 +20,26 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Loss of each class by itself, as of mixed samples; equation and source are at the header's top.
 struct binary_cross_entropy {
-  double label_smoothing = 0;  // eps, in training alone
-  double target_threshold =
-      0;  // in training alone; 0: targets stay as they are. The paper's is 0.2
+  /// Share eps of each target that is spread over all classes, in training alone. Range: 0 <=
+  /// label_smoothing <= 1, else usage_error.
+  double label_smoothing = 0;
+  /// Smoothed targets above it become 1, others 0, in training alone; with 0 they stay as they are,
+  /// and the paper has 0.2. Range: 0 <= target_threshold < 1, else usage_error.
+  double target_threshold = 0;
 
+  /// The loss of one sample.
   struct sample_loss {
-    double value;
-    double on, off, threshold, classes;
+    double value;                        ///< The loss.
+    double on, off, threshold, classes;  ///< t = on y + off before the threshold; K.
 
+    /// Returns t for a target y.
     [[nodiscard]] CORDEE_HOST_DEVICE double target(double y) const {
       const double t = on * y + off;
       return threshold > 0 ? (t > threshold ? 1 : 0) : t;
     }
+    /// Returns dz for a logit z of target y.
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return (probability(z) - target(y)) / classes;
     }
@@ -42,6 +49,7 @@ struct binary_cross_entropy {
       return (z < 0 ? e : 1) / (1 + e);
     }
   };
+  /// Evaluates a sample; see Loss.
   template <class Sample>
   CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const {
     const double classes = s.classes();
@@ -53,13 +61,17 @@ struct binary_cross_entropy {
     return l;
   }
 
+  /// Returns the loss without smoothing and threshold, which evaluation reports.
   [[nodiscard]] constexpr binary_cross_entropy in_evaluation() const { return {}; }
+  /// Tests the options.
+  /// @throws usage_error for one out of its range.
   void check() const {
     expects(label_smoothing >= 0 && label_smoothing <= 1,
             "binary_cross_entropy: .label_smoothing is within 0 .. 1");
     expects(target_threshold >= 0 && target_threshold < 1,
             "binary_cross_entropy: .target_threshold is 0, for none, or below 1");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("binary cross-entropy of each class, label smoothing ", label_smoothing,
                   target_threshold > 0 ? concat(", targets above ", target_threshold, " are 1")

@@ -14,9 +14,10 @@ namespace cordee::inline CORDEE_ABI::detail::nn {
 /// that a buffer which has moved changes the sum.
 template <class L>
 struct capture_key {
-  std::size_t bytes;
-  L loss;
-  double dropout_rate;
+  std::size_t bytes;    ///< Sum of the sizes of a network's buffers.
+  L loss;               ///< The loss with its options, which are arguments of kernels.
+  double dropout_rate;  ///< See network::dropout_rate.
+  /// Whether batch norms are frozen, and whether int8 counts histograms of inputs.
   bool frozen_statistics, counts_numbers;
   bool operator==(const capture_key&) const = default;
 };

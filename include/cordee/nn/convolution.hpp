@@ -13,15 +13,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Convolution with square windows of an odd side.
 template <int Filters, int Window = 3, int Stride = 1>
 struct convolution {
   static_assert(Filters > 0 && Window > 0 && Window % 2 == 1 && Stride > 0,
                 "a convolution needs filters, an odd window and a positive stride");
 
+  /// Returns the geometry for inputs of this extent.
   static constexpr convolution_problem problem(const extent& in) {
     return {in, Filters, Window, Stride, Window / 2};
   }
-  static constexpr extent out(const extent& in) { return problem(in).out(); }
+  static constexpr extent out(const extent& in) { return problem(in).out(); }  ///< See Layer.
+  /// Adds "weight", (Filters, channels, Window, Window), of the next convolution.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_convolution();
     registry.add_tensor("weight", kind::weight, {Filters, in.channels, Window, Window},
@@ -31,6 +34,7 @@ struct convolution {
     registry.leave(parent);
   }
 
+  /// See Layer. An input that is empty or smaller than the stride is a compile error.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(In.channels > 0 && In.height > 0 && In.width > 0,

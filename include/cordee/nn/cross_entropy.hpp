@@ -18,22 +18,29 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// The default loss; equation and source are at the header's top.
 struct cross_entropy {
-  double label_smoothing = 0;  // eps, in training alone
+  /// Share eps of each target that is spread over all classes, in training alone. Range: 0 <=
+  /// label_smoothing <= 1, else usage_error.
+  double label_smoothing = 0;
 
+  /// The loss of one sample.
   struct sample_loss {
-    double value;
-    double largest;             // max z
-    detail::core::divisor sum;  // of exp(z - largest)
-    double on, off;             // t = on y + off
+    double value;               ///< The loss.
+    double largest;             ///< The largest logit.
+    detail::core::divisor sum;  ///< Of exp(z - largest), over the classes.
+    double on, off;             ///< t = on y + off.
 
+    /// Returns dz for a logit z of target y.
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return probability(z) - (on * y + off);
     }
+    /// Returns p for a logit z.
     [[nodiscard]] CORDEE_HOST_DEVICE double probability(double z) const {
       return sum.quotient(detail::core::exp(z - largest));
     }
   };
+  /// Evaluates a sample; see Loss.
   template <class Sample>
   CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const {
     const double largest = s.max_logit(), classes = s.classes(), eps = label_smoothing;
@@ -46,11 +53,15 @@ struct cross_entropy {
             detail::core::divisor(sum), 1 - eps, eps / classes};
   }
 
+  /// Returns the loss without smoothing, which evaluation reports.
   [[nodiscard]] constexpr cross_entropy in_evaluation() const { return {}; }
+  /// Tests the options.
+  /// @throws usage_error for one out of its range.
   void check() const {
     expects(label_smoothing >= 0 && label_smoothing <= 1,
             "cross_entropy: .label_smoothing is within 0 .. 1");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("cross-entropy, label smoothing ", label_smoothing);
   }

@@ -67,18 +67,19 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Assigns segments, packed memory and activations to the layers of a network, in forward order.
 struct layout_builder {
-  std::span<const segment> table;
-  std::size_t next_segment = 0;        // index of the next trainable segment
-  std::size_t next_statistic = 0;      // index of the next running statistic
-  std::size_t packed_size = 0;         // bytes of the packed parameters
-  std::size_t activations = 0;         // number of activation buffers
-  std::size_t activation_bytes = 0;    // their sum for one sample, where it grows with samples
-  std::size_t largest_activation = 0;  // the most numbers of a sample between two layers
-  std::size_t quantized_layers = 0;    // number of layers with a range of their input
-  std::uint32_t dropouts = 0;          // number of dropout layers
-  bool has_ghost_batches = false;      // a batch norm's statistics are not over the whole batch
-  detail::core::pod_vector<segment> one_pixel_scales{};            ///< of batch norms of one pixel
-  detail::core::pod_vector<detail::ops::packed_tensor> tensors{};  // for engines that pack by table
+  std::span<const segment> table;    ///< Trainable segments first, then statistics.
+  std::size_t next_segment = 0;      ///< Index of the next trainable segment.
+  std::size_t next_statistic = 0;    ///< Index of the next running statistic.
+  std::size_t packed_size = 0;       ///< Bytes of the packed parameters.
+  std::size_t activations = 0;       ///< Number of activation buffers.
+  std::size_t activation_bytes = 0;  ///< Their bytes for one sample, where these grow with samples.
+  std::size_t largest_activation = 0;  ///< The most numbers of a sample between two layers.
+  std::size_t quantized_layers = 0;    ///< Number of layers with a range of their input.
+  std::uint32_t dropouts = 0;          ///< Number of dropout layers.
+  bool has_ghost_batches = false;  ///< Whether a batch norm has statistics of less than a batch.
+  detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms of one pixel.
+  /// The packed form of each parameter tensor, for engines that pack by table.
+  detail::core::pod_vector<detail::ops::packed_tensor> tensors{};
 
   /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
   template <class T>
@@ -96,6 +97,8 @@ struct layout_builder {
     activation_bytes += bytes;
     return activations++;
   }
+  /// Records the numbers of a sample in a layer's input or output; largest_activation keeps the
+  /// most.
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);
   }
@@ -104,11 +107,12 @@ struct layout_builder {
 /// Arguments of pack_parameters: masters in `plane` are converted to `packed`, which kernels read.
 template <class B>
 struct pack_pass {
-  const typename B::real* plane;
-  std::byte* packed;
-  const typename B::device& device;
-  typename B::stream s;
+  const typename B::real* plane;     ///< The masters.
+  std::byte* packed;                 ///< (packed_size), written by the layers.
+  const typename B::device& device;  ///< Makes copies on `s`.
+  typename B::stream s;              ///< The stream of all copies and kernels.
 
+  /// Returns the memory at an offset of reserve_packed, as numbers of T.
   template <class T>
   [[nodiscard]] T* packed_at(std::size_t offset) const {
     return reinterpret_cast<T*>(packed + offset);
@@ -118,23 +122,26 @@ struct pack_pass {
 /// Arguments of one forward pass, shared by its layers.
 template <class B>
 struct forward_pass {
-  const std::byte* packed;
-  typename B::real* plane;  // with the running statistics
-  int samples;
-  cordee::phase phase;
-  detail::ops::statistics_allreduce batch_norm_allreduce;
-  detail::nn::activations<typename B::device>* saved;
-  buffer<double, typename B::device>* scratch;
-  typename B::stream s;
-  bool frozen_statistics = false, moving_average = true;  // of batch norms
-  // for a quantized precision
+  const std::byte* packed;  ///< Written by pack_parameters.
+  typename B::real* plane;  ///< The plane that has the running statistics.
+  int samples;              ///< Size of the batch; may be 0.
+  cordee::phase phase;      ///< In training, running statistics are updated.
+  detail::ops::statistics_allreduce batch_norm_allreduce;  ///< Empty unless ranks share statistics.
+  detail::nn::activations<typename B::device>* saved;      ///< Memory for activations, by index.
+  buffer<double, typename B::device>* scratch;             ///< Sums of batch norms on a CPU; grows.
+  typename B::stream s;                                    ///< The stream of all kernels.
+  /// Whether batch norms normalize by running statistics, and average these.
+  bool frozen_statistics = false, moving_average = true;
+  /// Ranges of layers' inputs in a quantized precision, else null.
   detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
-  const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is
-  detail::ops::dropout_numbers dropout{};
+  const std::uint8_t* frozen = nullptr;    ///< (trainable segments): flags; null: none is set.
+  detail::ops::dropout_numbers dropout{};  ///< The rate is 0 in evaluation.
 
+  /// Whether passes leave this trainable segment as it is.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
     return frozen != nullptr && frozen[segment] != 0;
   }
+  /// Returns the parameters at an offset of reserve_packed, as numbers of T.
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);
@@ -150,27 +157,32 @@ struct forward_pass {
 /// where that is null; nowhere at the network's input, where it is not needed.
 template <class Number>
 struct gradient_target {
-  Number* accumulate_into = nullptr;
-  bool needed = true;
+  Number* accumulate_into = nullptr;  ///< Null: the layer chooses.
+  bool needed = true;                 ///< False: dx is not read.
 };
 
 /// Arguments of one backward pass, shared by its layers.
 template <class B>
 struct backward_pass {
-  const std::byte* packed;
-  typename B::real* plane;  // of the parameters' gradients; see skips_frozen_gradients
-  write_mode mode;
-  int samples;
-  detail::ops::statistics_allreduce batch_norm_allreduce;
+  const std::byte* packed;  ///< As in the forward pass.
+  /// Gradients of the parameters; see skips_frozen_gradients.
+  typename B::real* plane;
+  write_mode mode;                                         ///< Whether these are added to.
+  int samples;                                             ///< Size of the forward pass's batch.
+  detail::ops::statistics_allreduce batch_norm_allreduce;  ///< As in the forward pass.
+  /// Pool of buffers; dy is one of them.
   detail::nn::gradient_buffers<typename B::number, typename B::device>* gradients;
-  buffer<double, typename B::device>* scratch;
+  buffer<double, typename B::device>* scratch;  ///< Sums of batch norms on a CPU; grows.
+  /// Memory for weight gradients; grows.
   buffer<typename B::number, typename B::device>* workspace;
-  typename B::stream s;
-  // where convolutions leave their gradients packed; or null
+  typename B::stream s;  ///< The stream of all kernels.
+  /// Where convolutions leave their gradients packed; null: nowhere.
   std::byte* packed_gradients = nullptr;
-  const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is
-  const bool* complete = nullptr;        // whether the rest of the pass has frozen segments alone
+  const std::uint8_t* frozen = nullptr;  ///< (trainable segments): flags; null: none is set.
+  /// Whether the rest of the pass has frozen segments alone; null: it has others.
+  const bool* complete = nullptr;
 
+  /// Whether the gradient of this trainable segment is not computed.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
     return frozen != nullptr && frozen[segment] != 0;
   }
@@ -180,6 +192,7 @@ struct backward_pass {
   }
   /// Sequences end here; what they return is read by frozen layers alone.
   [[nodiscard]] bool is_complete() const { return complete != nullptr && *complete; }
+  /// Returns the parameters at an offset of reserve_packed, as numbers of T.
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);
@@ -243,6 +256,8 @@ N* backward_behind(Node& node, const backward_pass<B>& pass, N* dy, gradient_tar
 
 }  // namespace detail::nn
 
+/// Type of a layer. It also has `bind`, which depends on a backend, so that no concept can demand
+/// it; see the header's top.
 template <class L>
 concept Layer = requires(const extent& in, parameter_registry& registry) {
   { L::out(in) } -> std::same_as<extent>;

@@ -160,11 +160,13 @@ class linear_as_convolution_node {
 
 }  // namespace detail::nn
 
+/// Fully connected layer, the last one of a network.
 template <int Classes>
 struct linear {
   static_assert(Classes > 0, "a classifier needs at least one class");
 
-  static constexpr extent out(const extent&) { return {Classes, 1, 1}; }
+  static constexpr extent out(const extent&) { return {Classes, 1, 1}; }  ///< See Layer.
+  /// Adds "fc.weight", (Classes, channels), and "fc.bias", (Classes).
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_named("fc", false);
     registry.add_tensor("weight", kind::weight, {Classes, in.channels},
@@ -174,6 +176,7 @@ struct linear {
     registry.leave(parent);
   }
 
+  /// See Layer. An input of more than one pixel is a compile error.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(In.height == 1 && In.width == 1,

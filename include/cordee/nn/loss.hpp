@@ -38,6 +38,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Loss of one sample; the header's top has what `sample` offers, and optional members.
 template <class L>
 concept Loss =
     std::copyable<L> && std::equality_comparable<L> &&

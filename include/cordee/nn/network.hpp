@@ -51,29 +51,33 @@ class network
   using plane_part = detail::device::plane_part<real, D>;
 
  public:
-  using precision = P;
-  using device = D;
-  using engine = Engine;
-  using packed_parameters = buffer<std::byte, D>;
+  using precision = P;                             ///< See Model.
+  using device = D;                                ///< See Model.
+  using engine = Engine;                           ///< Convolution engine.
+  using packed_parameters = buffer<std::byte, D>;  ///< See Model.
   /// The same network with a loss of another type.
   template <Loss Other>
   using with_loss = network<Root, P, D, Engine, Input, Classes, Other>;
 
-  static constexpr extent input = Input;
-  static constexpr int classes = Classes;
+  static constexpr extent input = Input;   ///< See Model.
+  static constexpr int classes = Classes;  ///< See Model.
   /// Whether backward may get a part of a plane, with all segments that are not frozen.
   static constexpr bool skips_frozen_gradients =
       detail::nn::SkipsFrozenGradients<detail::nn::node_of<Root, layer_backend, Input>>;
   using facts::plane_size, facts::segments, facts::tensors;
 
+  /// Loss with its options, which the trainer tests when it is made.
   L loss{};
-  /// Of dropout layers, in training: the share of numbers that become zero.
+  /// Share of numbers that dropout layers set to zero in training. Range: 0 <= dropout_rate < 1,
+  /// and 0 without a dropout layer, else usage_error.
   double dropout_rate = 0;
-  detail::nn::quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
+  /// In int8, options of the ranges and what passes observe; else empty.
+  detail::nn::quantization_of<P, D> quantization;
 
+  /// Binds the layers to a device. Weights are not here, but in planes, which passes are given.
   explicit network(D target = D{}) : network(target, layout_builder{segments(), 0, tensors(), 0}) {}
 
-  [[nodiscard]] const D& get_device() const { return device_; }
+  [[nodiscard]] const D& get_device() const { return device_; }  ///< See Model.
 
   /// Throws usage_error for members without meaning.
   [[gnu::cold]] void check() const {
@@ -102,6 +106,7 @@ class network
     device_.finish(s);
   }
 
+  /// Allocates what pack_parameters fills.
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     return packed_parameters(device_, packed_size_);
   }
@@ -118,7 +123,7 @@ class network
       root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
   }
 
-  /// Out of line: inlined into the step, it takes longer to compile.
+  /// See Model. Out of line: inlined into the step, it takes longer to compile.
   [[gnu::noinline]] void forward(const packed_parameters& in, span_on<real, D> plane,
                                  const batch<D>& b, phase p, stream s) {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
@@ -128,6 +133,8 @@ class network
     run_pass(s, [&] { run_forward(in, plane, b, p, s); });
   }
 
+  /// Computes the gradients of the last forward pass; see Model.
+  /// @throws usage_error unless it was in training, or if the plane is smaller than the table.
   template <class Ready>
   void backward(const packed_parameters& in, plane_part gradients, write_mode mode, Ready&& ready,
                 stream s) {
@@ -167,10 +174,12 @@ class network
   [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
     return metrics_.span();
   }
+  /// Returns sums of device_metrics as metrics.
+  /// @throws error if a label is out of range.
   [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
     return detail::ops::checked_metrics(sums, Classes);
   }
-  using capture_key = detail::nn::capture_key<L>;
+  using capture_key = detail::nn::capture_key<L>;  ///< What a captured pass depends on.
   /// Empty if the host takes part in a pass, which then cannot be captured.
   [[nodiscard]] std::optional<capture_key> captured_arguments(const batch<D>& b) const {
     if (batch_norm_allreduce.blocks_host()) return {};

@@ -30,48 +30,57 @@ struct initializer {
 };
 }  // namespace detail::nn
 
+/// Collects the parameters of a network, in the order of its layers.
 class parameter_registry {
  public:
   /// A segment whose name is a range of characters still.
   struct entry {
-    cordee::segment segment;
-    detail::nn::initializer initial;
-    std::size_t name = 0, length = 0;
+    cordee::segment segment;           ///< All but its name.
+    detail::nn::initializer initial;   ///< The distribution that initialize draws from.
+    std::size_t name = 0, length = 0;  ///< The name, as a range of the characters.
   };
+  /// Sums over what was added.
   struct totals {
-    std::size_t trainable = 0, statistics = 0;          // segments
-    std::size_t trainable_end = 0, statistics_end = 0;  // numbers, with padding
-    std::size_t characters = 0;
+    std::size_t trainable = 0, statistics = 0;          ///< How many segments.
+    std::size_t trainable_end = 0, statistics_end = 0;  ///< Ends of their numbers, with padding.
+    std::size_t characters = 0;                         ///< Length of all names together.
+    /// Trainable numbers without padding, and operations on one sample.
     std::int64_t parameters = 0, macs = 0;
-    int convolutions = 0;
+    int convolutions = 0;  ///< What add_macs counts.
   };
   /// A scope of names: the length of its prefix, and the layers counted in it.
   struct scope {
-    std::size_t length = 0;
-    int convolutions = 0, norms = 0, stages = 0, children = 0;
-    bool numbered = false;
+    std::size_t length = 0;                                     ///< Length of the prefix.
+    int convolutions = 0, norms = 0, stages = 0, children = 0;  ///< Layers so far, by kind.
+    bool numbered = false;  ///< Whether layers in it are named by position.
   };
 
   constexpr parameter_registry() = default;
+  /// Counts only; with the ranges of layers' inputs if `ranges`.
   constexpr explicit parameter_registry(bool ranges) : ranges_(ranges) {}
+  /// Writes to `entries` and `names`, which have the sizes of `counted`.
   constexpr parameter_registry(const totals& counted, entry* entries, char* names,
                                bool ranges = false)
       : entries_(entries), names_(names), counted_(counted), ranges_(ranges) {}
 
-  [[nodiscard]] constexpr const totals& sum() const { return sum_; }
+  [[nodiscard]] constexpr const totals& sum() const { return sum_; }  ///< Returns what was added.
 
-  /// Each enters a scope and returns the one to which leave() returns. In a numbered scope a layer
-  /// is named by its position; a block always is.
+  /// Enters conv1, conv2, …, and returns the scope for leave(), as do all of these. In a numbered
+  /// scope a layer is named by its position alone; a block always is.
   constexpr scope enter_convolution() { return enter("conv", scope_.convolutions, 1); }
+  /// Enters bn1, bn2, …
   constexpr scope enter_batch_norm() { return enter("bn", scope_.norms, 1); }
+  /// Enters layer1, layer2, …, in which counting begins anew.
   constexpr scope enter_stage() { return descend(enter("layer", scope_.stages, 1), false); }
+  /// Enters 0, 1, …, in which counting begins anew.
   constexpr scope enter_block() { return descend(enter("", scope_.children, 0), false); }
+  /// Enters `name`, in which counting begins anew, by position alone if `numbered`.
   constexpr scope enter_named(std::string_view name, bool numbered) {
     const scope parent = scope_;
     append(name);
     return descend(parent, numbered);
   }
-  constexpr void leave(const scope& parent) { scope_ = parent; }
+  constexpr void leave(const scope& parent) { scope_ = parent; }  ///< Returns to a scope.
 
   /// Adds a tensor of the current scope; dimensions of zero are absent.
   constexpr void add_tensor(std::string_view leaf, kind tensor_kind, std::array<int, 4> shape,
@@ -194,7 +203,7 @@ class parameter_table {
 /// What follows from a table about its network.
 template <class Table>
 struct network_facts {
-  static constexpr std::span<const segment> segments() { return Table::segments; }
+  static constexpr std::span<const segment> segments() { return Table::segments; }  ///< See Model.
   /// Trainable numbers, without padding.
   static constexpr std::int64_t parameters() { return Table::totals.parameters; }
   /// Trainable segments.
@@ -202,6 +211,7 @@ struct network_facts {
   /// Multiply-accumulate operations of one sample's forward pass in convolutions and matrix
   /// products.
   static constexpr std::int64_t macs() { return Table::totals.macs; }
+  /// Returns their number; linear layers are none.
   static constexpr int convolutions() { return Table::totals.convolutions; }
   /// The size in numbers of a plane of the arena.
   static constexpr std::size_t plane_size() {

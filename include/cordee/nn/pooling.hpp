@@ -91,16 +91,18 @@ class max_pool_node {
 
 }  // namespace detail::nn
 
+/// Mean over the pixels of each channel, one pixel being left.
 struct global_average_pool {
-  static constexpr extent out(const extent& in) { return {in.channels, 1, 1}; }
-  static constexpr void describe(const extent&, parameter_registry&) {}
-
+  static constexpr extent out(const extent& in) { return {in.channels, 1, 1}; }  ///< See Layer.
+  static constexpr void describe(const extent&, parameter_registry&) {}          ///< Adds nothing.
+  /// See Layer.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     return detail::nn::average_pool_node<B, B::block(In.channels)>(In, layout);
   }
 };
 
+/// Maximum over each window of a channel.
 /// By default padded by half an odd window, as in ResNets. The padding is never the maximum.
 template <int Window = 3, int Stride = 2, int Padding = (Window - 1) / 2>
 struct max_pool {
@@ -110,12 +112,13 @@ struct max_pool {
       Padding >= 0 && 2 * Padding <= Window,
       "a max pool is padded by half its window at most, so that each window contains a pixel");
 
+  /// Returns the geometry for inputs of this extent.
   static constexpr detail::ops::max_pool_problem problem(const extent& in) {
     return {in, Window, Stride, Padding};
   }
-  static constexpr extent out(const extent& in) { return problem(in).out(); }
-  static constexpr void describe(const extent&, parameter_registry&) {}
-
+  static constexpr extent out(const extent& in) { return problem(in).out(); }  ///< See Layer.
+  static constexpr void describe(const extent&, parameter_registry&) {}        ///< Adds nothing.
+  /// See Layer. An input smaller than the window, even padded, is a compile error.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(In.height + 2 * Padding >= Window && In.width + 2 * Padding >= Window,

@@ -66,18 +66,22 @@ class relu_node {
 
 }  // namespace detail::nn
 
+/// The identity, as a layer, as activation of a batch norm, or as shortcut of a block.
 struct identity {
-  static constexpr extent out(const extent& in) { return in; }
-  static constexpr void describe(const extent&, parameter_registry&) {}
+  static constexpr extent out(const extent& in) { return in; }           ///< See Layer.
+  static constexpr void describe(const extent&, parameter_registry&) {}  ///< Adds nothing.
+  /// See Layer.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     return detail::nn::identity_node<B>(In, layout);
   }
 };
 
+/// The rectifier, as a layer or as activation of a batch norm.
 struct relu {
-  static constexpr extent out(const extent& in) { return in; }
-  static constexpr void describe(const extent&, parameter_registry&) {}
+  static constexpr extent out(const extent& in) { return in; }           ///< See Layer.
+  static constexpr void describe(const extent&, parameter_registry&) {}  ///< Adds nothing.
+  /// See Layer.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     return detail::nn::relu_node<B>(In, layout);

@@ -104,14 +104,15 @@ residual_node(Body, Norm, Shortcut) -> residual_node<Body, Norm, Shortcut>;
 /// parameters.
 template <int Channels, int Stride = 2>
 struct subsample_pad {
+  /// Returns the geometry for inputs of this extent.
   static constexpr detail::ops::subsample_problem problem(const extent& in) {
     return {in,
             {Channels, (in.height + Stride - 1) / Stride, (in.width + Stride - 1) / Stride},
             Stride};
   }
-  static constexpr extent out(const extent& in) { return problem(in).out; }
-  static constexpr void describe(const extent&, parameter_registry&) {}
-
+  static constexpr extent out(const extent& in) { return problem(in).out; }  ///< See Layer.
+  static constexpr void describe(const extent&, parameter_registry&) {}      ///< Adds nothing.
+  /// See Layer. Fewer channels than the input's, or an odd number of new ones, are a compile error.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(
@@ -127,6 +128,7 @@ struct subsample_pad {
 template <int Channels, int Stride = 2, int GhostBatch = 0>
 struct projection : sequential<convolution<Channels, 1, Stride>,
                                batch_norm<identity, batch_norm_options{1, GhostBatch}>> {
+  /// Adds the parameters as "downsample.0" and "downsample.1".
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_named("downsample", true);
     sequential<convolution<Channels, 1, Stride>,
@@ -135,13 +137,15 @@ struct projection : sequential<convolution<Channels, 1, Stride>,
   }
 };
 
+/// Residual block. `Norm` is a batch norm without activation: the ReLU follows the addition.
 template <Layer Body, Layer Norm, Layer Shortcut = identity>
 struct residual {
   static_assert(
       std::same_as<typename Norm::activation, identity>,
       "the ReLU of a residual block follows the addition: use batch_norm<> without activation");
 
-  static constexpr extent out(const extent& in) { return Body::out(in); }
+  static constexpr extent out(const extent& in) { return Body::out(in); }  ///< See Layer.
+  /// Adds the parameters of body, norm and shortcut, below the block's position.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_block();
     Body::describe(in, registry);
@@ -149,7 +153,7 @@ struct residual {
     Shortcut::describe(in, registry);
     registry.leave(parent);
   }
-
+  /// See Layer. Body and shortcut of different extents are a compile error.
   template <class B, extent In>
   [[gnu::cold]] static auto bind(layout_builder& layout) {
     static_assert(Shortcut::out(In) == Body::out(In),

@@ -8,26 +8,40 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The shortcut of a block whose channels change: a, every second pixel and zeros; b, a 1x1
-/// convolution. The default is a in CIFAR's family, b in ImageNet's.
-enum class shortcut { family_default, a, b };
+/// The shortcut of a block that changes the extent (He et al., 2016).
+enum class shortcut {
+  family_default,  ///< a in CIFAR's family, b in ImageNet's.
+  a,               ///< subsample_pad. In ImageNet's family a compile error.
+  b                ///< projection.
+};
 
-/// The first layers of ImageNet's family: `large` is a 7x7 convolution of stride 2 and a 3x3 max
-/// pool of stride 2, `small` a 3x3 convolution of stride 1 without pool, for small images. The
-/// default is large for any image, as in torchvision, and an error below 64 pixels a side, where
-/// the last stage would have a single pixel. CIFAR's family always has a small stem.
-enum class stem { family_default, large, small };
+/// The first layers of a residual network.
+enum class stem {
+  /// `small` in CIFAR's family, `large` in ImageNet's, as in torchvision. There it is a compile
+  /// error for images below 64 pixels a side, of which the last stage would have a single pixel.
+  family_default,
+  large,  ///< 7x7 convolution and 3x3 max pool, of stride 2 each. Not in CIFAR's family.
+  small   ///< 3x3 convolution of stride 1, for small images.
+};
 
-/// Zeros for image and classes mean the family's defaults: 3x32x32 and 10 for CIFAR, 3x224x224 and
-/// 1000 for ImageNet.
+/// Options of a residual network, a template argument.
 struct resnet_options {
+  /// Extent of the images. Range: 1 to 4 channels, else a compile error. Default: 3x32x32 in
+  /// CIFAR's family, 3x224x224 in ImageNet's.
   extent image{};
+  /// Number of classes. Range: 0 or more, else a compile error. Default: 10 in CIFAR's family, 1000
+  /// in ImageNet's.
   int classes = 0;
+  /// Shortcut of the blocks that change the extent.
   cordee::shortcut shortcut = cordee::shortcut::family_default;
-  int ghost_batch = 0;     // samples in a batch norm's statistics, 0: the batch
-  bool zero_gamma = true;  // blocks are the identity initially
-  cordee::stem stem = cordee::stem::family_default;
-  bool dropout = false;  // before the classifier, of the network's dropout_rate
+  /// How many samples a batch norm's statistics are over, 0 for the whole batch. Unit: samples.
+  /// Range: 0 or more, else a compile error.
+  int ghost_batch = 0;
+  /// Whether blocks are the identity initially. Default: as Goyal et al. 2017.
+  bool zero_gamma = true;
+  cordee::stem stem = cordee::stem::family_default;  ///< First layers.
+  /// Whether there is dropout before the classifier, of the network's `dropout_rate`.
+  bool dropout = false;
 
   /// A copy with defaults for the options that are not set.
   [[nodiscard]] constexpr resnet_options with_defaults(const extent& default_image,

@@ -119,17 +119,21 @@ struct repeat_node {
 
 }  // namespace detail::nn
 
+/// Layer made of others, each of which reads the one before it.
 template <Layer... Layers>
 struct sequential {
   static_assert(sizeof...(Layers) > 0, "a sequential needs at least one layer");
 
+  /// See Layer.
   static constexpr extent out(extent e) {
     ((e = Layers::out(e)), ...);
     return e;
   }
+  /// Adds the layers' parameters in order.
   static constexpr void describe(extent e, parameter_registry& registry) {
     ((Layers::describe(e, registry), e = Layers::out(e)), ...);
   }
+  /// See Layer.
   template <class B, extent In>
   [[gnu::cold]] static auto bind(layout_builder& layout) {
     return bind<B, In>(layout, std::index_sequence_for<Layers...>{});
@@ -155,6 +159,7 @@ struct sequential {
 /// A sequential whose parameters are named layer1, layer2, … of the network.
 template <Layer... Layers>
 struct stage : sequential<Layers...> {
+  /// Adds the layers' parameters below the stage's name.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_stage();
     sequential<Layers...>::describe(in, registry);
@@ -167,11 +172,12 @@ template <int Times, Layer L>
 struct repeat {
   static_assert(Times >= 0, "repeat: the number of layers is negative");
 
-  static constexpr extent out(const extent& in) { return in; }
+  static constexpr extent out(const extent& in) { return in; }  ///< See Layer.
+  /// Adds the parameters of `Times` layers.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     for (int i = 0; i < Times; ++i) L::describe(in, registry);
   }
-
+  /// See Layer. An L that changes the extent is a compile error.
   template <class B, extent In>
   [[gnu::cold]] static auto bind(layout_builder& layout) {
     static_assert(L::out(In) == In,
