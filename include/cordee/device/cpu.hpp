@@ -31,7 +31,7 @@ namespace cordee::inline CORDEE_ABI {
 /// The CPU as a device; copies share its pool of workers.
 class cpu {
  public:
-  static constexpr std::string_view name = "cpu";  ///< Name in messages and logs.
+  static constexpr std::string_view name = "cpu";  ///< Name in logs and checkpoints.
   static constexpr bool host_memory = true;        ///< Whether host code can read the memory.
   static constexpr std::size_t alignment = 256;    ///< Alignment of allocated memory, in bytes.
 

@@ -38,7 +38,7 @@ namespace cordee::inline CORDEE_ABI {
 /// capture make it the calling thread's current device.
 class cuda {
  public:
-  static constexpr std::string_view name = "cuda";  ///< Name in messages and logs.
+  static constexpr std::string_view name = "cuda";  ///< Name in logs and checkpoints.
   static constexpr bool host_memory = false;        ///< Whether host code can read the memory.
 
   /// A CUDA stream with temporary memory. Its work is asynchronous; a call throws error for what

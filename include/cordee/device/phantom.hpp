@@ -39,7 +39,7 @@ struct operation_counts {
 /// A device whose operations are counted, not done.
 class phantom {
  public:
-  static constexpr std::string_view name = "phantom";  ///< Name in messages and logs.
+  static constexpr std::string_view name = "phantom";  ///< Name in logs and checkpoints.
   static constexpr bool host_memory = false;           ///< Whether host code can read the memory.
 
   /// Operations are found by argument-dependent lookup.
