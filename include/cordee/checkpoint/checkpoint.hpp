@@ -47,26 +47,41 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Whichever comes first; 0: never. Minutes are those of rank 0's clock.
+/// When a checkpoint is due: at whichever of the three comes first; 0: never.
 struct checkpoint_interval {
+  /// Saves at each multiple of so many steps. Unit: steps, skipped ones included. Range: 0 or more,
+  /// and one of the three above 0, else usage_error.
   std::int64_t steps = 0;
+  /// Saves so many minutes after the last checkpoint, by rank 0's clock (`minutes`), and at each
+  /// multiple of so many epochs (`epochs`). Range: finite, 0 or more, else usage_error.
   double minutes = 0, epochs = 0;
 };
 
+/// A callback that saves a run; see the header's top.
 struct checkpoint {
+  /// Folder of the run, which all ranks see; made if there is none. Range: not empty, else
+  /// usage_error.
   std::string folder;
+  /// When checkpoints are due, besides at the end of fit and on a signal. Range: no member below 0,
+  /// one above, else usage_error.
   checkpoint_interval every{.epochs = 1};
-  int keep = 3;       // the newest ones
-  bool async = true;  // written beside training, from a copy of the planes
+  /// Newest checkpoints that remain; older ones are removed. Range: 1 or more, else usage_error.
+  int keep = 3;
+  /// Whether a copy of the planes is written beside training. False: without a copy, and the step
+  /// waits.
+  bool async = true;
   /// What the program's user gives to continue a run, such as an option of the command line:
   /// messages name it. By default the call, resume("FOLDER").
   std::string resumed_by{};
 
-  std::unique_ptr<detail::checkpoints::folder_lock> lock{};  // of rank 0, while fit runs
+  /// State: lock of the folder, of rank 0, while fit runs.
+  std::unique_ptr<detail::checkpoints::folder_lock> lock{};
+  /// State: receives signals while fit runs.
   std::unique_ptr<detail::checkpoints::stop_signal> signals{};
-  detail::checkpoints::checkpoint_writer writer{};
-  double epoch = 0;         // of the update before
-  std::int64_t saved = -1;  // the step saved last
+  detail::checkpoints::checkpoint_writer writer{};  ///< State: the files that are being written.
+  double epoch = 0;                                 ///< State: epoch of the update before.
+  std::int64_t saved = -1;                          ///< State: the step saved last; -1: none.
+  /// State: when it was saved, or when fit began.
   std::chrono::steady_clock::time_point saved_at{};
 
   /// What all ranks must have alike.
@@ -74,7 +89,9 @@ struct checkpoint {
     return concat("checkpoint, .every ", every.steps, " steps, ", every.epochs, " epochs");
   }
 
-  /// Refuses before other callbacks open their files. Takes the folder's lock first.
+  /// Locks the folder, before other callbacks open their files. @throws usage_error for an option
+  /// outside its range, error for a folder that cannot be written, that another job saves into,
+  /// whose checkpoints are all damaged, or that has one of a later step than this run's.
   template <class Run>
   void check_on_all_ranks(Run& run, double) {
     using S = std::remove_cvref_t<decltype(run.schedule())>;
@@ -107,6 +124,7 @@ struct checkpoint {
                          ", this run is at step ", run.steps_taken(), ": continue that run by ",
                          way_to_resume(), ", or name another folder"));
   }
+  /// Removes what killed processes left of unfinished checkpoints, and begins to receive signals.
   template <class Run>
   void begin_on_all_ranks(Run& run, double start) {
     if (run.comm().rank() == 0) detail::checkpoints::run_folder(folder).remove_strays();
@@ -115,7 +133,8 @@ struct checkpoint {
     saved_at = std::chrono::steady_clock::now();
   }
 
-  /// True, on all ranks, once any has received SIGTERM, SIGINT or SIGUSR1.
+  /// Saves if a checkpoint is due. Once any rank has received SIGTERM, SIGINT or SIGUSR1, saves and
+  /// returns true on all ranks, which ends fit.
   template <class Run>
   bool step_on_all_ranks(Run& run, double now) {
     const std::chrono::duration<double, std::ratio<60>> since =
@@ -137,7 +156,7 @@ struct checkpoint {
     return stops;
   }
 
-  /// The end of a run is saved in any case.
+  /// Saves the end of fit in any case, and blocks until the checkpoint is on the disk.
   template <class Run>
   void end_on_all_ranks(Run& run) {
     if (saved != run.steps_taken()) save(run);

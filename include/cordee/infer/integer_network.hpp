@@ -39,6 +39,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of integer_network::from.
 struct integer_network_options {
   /// Whether batch norms are part of the convolutions before them, or steps of their own, each
   /// exact for every number of 18 bits that a convolution gives it
@@ -46,6 +47,7 @@ struct integer_network_options {
   bool fold_batch_norm = true;
 };
 
+/// A network that computes in integers, on the CPU.
 class integer_network {
  public:
   integer_network(integer_network&&) noexcept = default;
@@ -85,7 +87,7 @@ class integer_network {
     detail::infer::stored_program stored = detail::infer::program_reader(path).read();
     return integer_network(std::move(stored.program), stored.logit_step, device);
   }
-  /// The same of network type N alone. Throws error that names the first layer that differs.
+  /// The same, of network type N alone. Throws error that names the first layer that differs.
   template <class N>
   [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
     integer_network loaded = load(path, device);
@@ -106,10 +108,13 @@ class integer_network {
     return detail::infer::stored_parameters(program_).bytes();
   }
 
+  /// Extent of an input image.
   [[nodiscard]] const extent& image() const { return program_.image; }
+  /// Logits of a sample.
   [[nodiscard]] std::size_t classes() const { return program_.classes(); }
   /// The number that one step of a logit stands for.
   [[nodiscard]] double logit_step() const { return logit_step_; }
+  /// The layers with their parameters, as `integer_network_on` reads them.
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
   /// Allocates nothing. One call at a time, also of networks that were made with copies of one

@@ -22,6 +22,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// An `integer_network` on a GPU.
 template <Device D>
 class integer_network_on {
   static_assert(GpuStream<typename D::stream>,
@@ -36,7 +37,9 @@ class integer_network_on {
         logit_step_(network.logit_step()),
         program_(network.program(), device, s) {}
 
+  /// Extent of an input image.
   [[nodiscard]] const extent& image() const { return image_; }
+  /// Logits of a sample.
   [[nodiscard]] std::size_t classes() const { return classes_; }
   /// The number that one step of a logit stands for.
   [[nodiscard]] double logit_step() const { return logit_step_; }

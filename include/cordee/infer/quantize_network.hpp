@@ -142,15 +142,19 @@ class int8_copy {
 
 /// Options of quantize_network.
 struct quantize_network_options {
-  /// Percent of a layer's inputs that its range keeps, as quantization.percentile of a network in
-  /// int8: above 50; 100 are the extremes.
+  /// Percentage of a layer's inputs that its range keeps, as quantization.percentile of a network
+  /// in int8; 100: the extremes. Unit: percent. Range: 50 < percentile <= 100 (100 beside .range),
+  /// else usage_error.
   double percentile = 100;
-  /// Instead of a percentile: mean_squared_error_range{}, entropy_range{}, or another type with
-  /// their member choose.
+  /// Chooses a layer's range in place of a percentile: mean_squared_error_range{}, entropy_range{},
+  /// or another type with their member `choose`; empty: the percentile.
   detail::infer::any_range range{};
-  bool equalize_layers = false;  // before calibration
-  bool correct_bias = false;     // by the mean errors of calibration's last batch
-  /// integer_network_options::fold_batch_norm.
+  /// Whether weights are scaled between layers before calibration (cross-layer equalization).
+  bool equalize_layers = false;
+  /// Whether running means of batch norm are corrected by the mean errors of calibration's last
+  /// update (bias correction).
+  bool correct_bias = false;
+  /// Whether batch norms are part of convolutions, as integer_network_options::fold_batch_norm.
   bool fold_batch_norm = true;
 
   /// Throws usage_error for options without meaning.
@@ -207,8 +211,9 @@ template <class Run, train::Feed F, class Data>
 
 }  // namespace detail::infer
 
-/// Throws error that names the tensor or the layer if a weight, a statistic or a range is not
-/// finite, usage_error for options without meaning. Collective.
+/// Returns the integer network of the mean model of all ranks, calibrated on `batches` updates of
+/// `feed`. Throws error that names the tensor or the layer if a weight, a statistic or a range is
+/// not finite, usage_error for options without meaning. Collective.
 template <class Run, detail::train::Feed F>
 [[nodiscard]] integer_network quantize_network(Run& run, F& feed, int batches,
                                                const quantize_network_options& options = {}) {

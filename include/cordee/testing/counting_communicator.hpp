@@ -21,24 +21,35 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// What one rank has sent.
 struct traffic {
+  /// Messages and their bytes, and rounds of the critical path.
   std::size_t messages = 0, bytes = 0, rounds = 0;
 };
 
+/// A transport that counts what passes through `comm`.
 template <class Communicator>
 struct counting_communicator {
+  /// That of `comm`.
   static constexpr bool blocks_host = Communicator::blocks_host;
+  /// That of `comm`.
   static constexpr bool concurrent_contexts =
       cordee::detail::comm::has_concurrent_contexts<Communicator>();
 
-  Communicator comm;
-  traffic* sent;  // by this rank, over all contexts; must outlive the communicator
+  Communicator comm;  ///< The transport that exchanges.
+  /// Counts of this rank over all contexts; must outlive the communicator.
+  traffic* sent;
 
+  /// See TransportOn.
   [[nodiscard]] int rank() const { return comm.rank(); }
+  /// See TransportOn.
   [[nodiscard]] int size() const { return comm.size(); }
+  /// See TransportOn; counts in the same place.
   [[nodiscard]] counting_communicator duplicate(int k) const { return {comm.duplicate(k), sent}; }
+  /// As `comm`, where it has that.
   void abort(const char* why) const { cordee::detail::comm::abort(comm, why); }
 
+  /// Counts the messages and exchanges them, then the peers' rounds.
   template <Device D>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {

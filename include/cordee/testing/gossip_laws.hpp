@@ -30,10 +30,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of gossip_laws.
 struct gossip_law_options {
+  /// Numbers of ranks to test; those that the topology refuses are left out.
   std::vector<int> ranks{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16};
-  std::vector<std::size_t> lengths{};        // 0, 1, p - 1, p, p + 1 and 997 if empty
-  std::vector<int> decay_ranks{4, 5, 8, 9};  // on which the decay is measured, over many rounds
+  /// Lengths of vectors; empty: 0, 1, p - 1, p, p + 1 and 997 over p ranks.
+  std::vector<std::size_t> lengths{};
+  /// Numbers of ranks on which the decay of disagreement is measured, over many rounds.
+  std::vector<int> decay_ranks{4, 5, 8, 9};
+  /// Deadline of each launch, see threads::options.
   std::chrono::milliseconds deadline{60'000};
 };
 

@@ -24,12 +24,14 @@ namespace cordee::inline CORDEE_ABI {
 
 /// The largest error over the compared elements: |a - b| / max(scale, |a|, |b|).
 struct gradient_report {
+  /// Least denominator of an error: smaller derivatives are compared absolutely.
   static constexpr double scale = 1e-2;
 
-  double max_error = 0;
-  std::size_t index = 0, compared = 0;  // element of the largest error, number of elements
-  double analytic = 0, numeric = 0;     // its derivatives
+  double max_error = 0;                 ///< Infinity if a derivative is NaN.
+  std::size_t index = 0, compared = 0;  ///< Element of the largest error, and number of elements.
+  double analytic = 0, numeric = 0;     ///< Derivatives of that element.
 
+  /// Adds one element.
   void compare(std::size_t element, double analytic_value, double numeric_value) {
     ++compared;
     const double error = std::abs(analytic_value - numeric_value) /

@@ -19,11 +19,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// An optimizer with planes of type Real; see the header's top.
 template <class O, class Real = double>
 class optimizer_fixture {
  public:
-  static constexpr std::size_t one_segment_per_bucket = 1;  // a bucket limit
+  /// A `bucket_limit` of `step` with which each segment is a bucket.
+  static constexpr std::size_t one_segment_per_bucket = 1;
 
+  /// Weights, gradient and slots are zero until `reset` and `set_gradient`.
   explicit optimizer_fixture(const O& optimizer, int workers = 1)
       : optimizer_(optimizer),
         device_(workers),
@@ -53,7 +56,7 @@ class optimizer_fixture {
     return draw(planes_.grads(), 1000 + seed, size, sparse, "");
   }
 
-  /// One update on the gradient, proposed in buckets of at most so many numbers.
+  /// One update on the gradient, proposed in buckets of at most `bucket_limit` numbers.
   optimizer_fixture& step(double learning_rate, std::size_t bucket_limit = ~std::size_t{0}) {
     begin(learning_rate);
     proposed_.clear();
@@ -92,7 +95,9 @@ class optimizer_fixture {
     return {};
   }
 
+  /// A copy of the weights, padding included.
   [[nodiscard]] std::vector<Real> weights() { return copy(planes_.weights()); }
+  /// A copy of the gradient's plane, in which the optimizer may have written.
   [[nodiscard]] std::vector<Real> gradient() { return copy(planes_.grads()); }
   /// Weights and slots.
   [[nodiscard]] std::vector<Real> state() {

@@ -28,9 +28,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of optimizer_laws.
 struct optimizer_law_options {
-  /// A step at learning rate 0 moves no weight. False where the learning rate stands inside the
-  /// momentum, as in lars: after other steps the momentum moves the weights then.
+  /// Whether a step at learning rate 0 must move no weight. False where the learning rate stands
+  /// inside the momentum, as in lars: after other steps the momentum moves the weights then.
   bool zero_learning_rate_moves_nothing = true;
 };
 

@@ -31,47 +31,57 @@ constexpr std::array<segment, 8> with_offsets(std::array<segment, 8> table) {
 }
 }  // namespace detail::testing
 
-/// Sizes are no multiples of chunks or of the alignment. The statistic counts forward passes.
+/// The model's parameters. Sizes are no multiples of chunks or of the alignment. The statistic
+/// counts forward passes.
 inline constexpr std::array<segment, 8> quadratic_table = detail::testing::with_offsets(
     {segment{"stem", kind::weight, 0, 33'003}, segment{"scale", kind::scale, 0, 5},
      segment{"shift", kind::shift, 0, 65}, segment{"none", kind::weight, 0, 0},
      segment{"one", kind::weight, 0, 1}, segment{"zero", kind::weight, 0, 130},
      segment{"bias", kind::bias, 0, 3}, segment{"passes", kind::statistic, 0, 1}});
 
+/// The model, in the precision P.
 template <class P>
 struct quadratic_model {
-  using precision = P;
-  using device = cpu;
-  using Real = typename P::master;
-  using packed_parameters = buffer<Real, cpu>;
-  static constexpr extent input{1, 1, 1};
-  static constexpr int classes = 1;
+  using precision = P;                          ///< Precision of weights and gradients.
+  using device = cpu;                           ///< Always the CPU.
+  using Real = typename P::master;              ///< Type of weights and gradients.
+  using packed_parameters = buffer<Real, cpu>;  ///< A copy of the plane.
+  static constexpr extent input{1, 1, 1};       ///< Without meaning: there are no images.
+  static constexpr int classes = 1;             ///< Without meaning: there are no classes.
 
-  bool inject_nan = false;  // into segment "one" of the gradients
-  std::int64_t samples = 0;
-  double loss_weight = 0;  // of all samples of the batch
+  bool inject_nan = false;   ///< Whether a gradient has a NaN, in segment "one".
+  std::int64_t samples = 0;  ///< Samples of the last batch.
+  /// Factor of w - c in the gradient: the last batch's, of all its samples.
+  double loss_weight = 0;
 
+  /// `quadratic_table`.
   static constexpr std::span<const segment> segments() { return quadratic_table; }
+  /// One worker.
   [[nodiscard]] cpu get_device() const { return cpu{1}; }
 
+  /// Writes normal numbers; leaves segment "zero" and the statistic at 0.
   void initialize(span_on<Real, cpu> plane, std::uint64_t seed) const {
     for (const segment& s : segments())
       if (s.name != "zero" && s.kind != kind::statistic)
         fill(plane.subspan(s.offset, s.size), seed + s.offset);
   }
+  /// See Model.
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     return packed_parameters(cpu{1},
                              quadratic_table.back().offset + detail::core::segment_alignment);
   }
+  /// Copies the plane.
   void pack_parameters(span_on<Real, cpu> plane, packed_parameters& to, cpu::stream) const {
     for (std::size_t i = 0; i < plane.size; ++i) to.span()[i] = plane[i];
   }
+  /// In training adds 1 to the statistic.
   void forward(const packed_parameters&, span_on<Real, cpu> plane, const batch<cpu>& b, phase p,
                cpu::stream) {
     if (p == phase::train) plane[quadratic_table.back().offset] += 1;
     samples = b.count;
     loss_weight = b.count == 0 ? 0 : b.loss_weight() * b.count;
   }
+  /// Adds loss_weight (w - c) to the gradient, whatever the mode.
   template <class Ready>
   void backward(const packed_parameters& w, span_on<Real, cpu> grads, write_mode, Ready&& ready,
                 cpu::stream) const {
@@ -83,6 +93,7 @@ struct quadratic_model {
       ready(k);
     }
   }
+  /// The samples alone; their loss is 0.
   [[nodiscard]] metrics read_metrics(cpu::stream) const { return {0, 0, 0, samples}; }
 
   /// c, the minimum of f.

@@ -39,7 +39,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of reducer_laws.
 struct reducer_law_options {
+  /// Numbers of ranks to test.
   std::vector<int> ranks{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16};
   /// Expected messages of one rank; unchecked if empty.
   std::function<std::size_t(int rank, int ranks)> messages{};
@@ -47,6 +49,7 @@ struct reducer_law_options {
   std::function<std::size_t(int ranks, std::size_t n)> numbers{};
   /// Tolerance of a lossy mean, relative to the largest |x|.
   double rounding = 1.0 / 256;
+  /// Deadline of each launch, passed to `launch`.
   std::chrono::milliseconds deadline{60'000};
 };
 

@@ -12,14 +12,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Whether two numbers have the same bits.
 template <class T>
   requires std::is_arithmetic_v<T>
 bool same_bits(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// Of two contiguous ranges of numbers (vectors, arrays, spans, `span_on<T, cpu>`); ranges of
-/// different lengths differ.
+/// The same of two contiguous ranges of numbers (vectors, arrays, spans, `span_on<T, cpu>`); ranges
+/// of different lengths differ.
 template <class A, class B>
   requires requires(const A& a, const B& b) {
     std::span(a);

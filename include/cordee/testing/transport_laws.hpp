@@ -35,7 +35,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of transport_laws.
 struct transport_law_options {
+  /// Numbers of ranks to test.
   std::vector<int> ranks{1, 2, 3, 4, 5, 8};
   /// Deadline of every launch that must not reach it.
   std::chrono::milliseconds patience{60'000};
