@@ -150,8 +150,10 @@ class Skeleton:
             self.out.add(d.begin, f"struct {d.name} : public {' '.join(target.split())} {{}};")
         elif d.kind == "variable" and len(self.declarators(d)) > 1:  # Doxygen describes the first alone
             docs = " ".join(self.markup.formatted(d.docs.split("\n"))) if d.docs else ""
-            self.out.add(d.begin, " ".join((f"/** {docs} */ " if docs and k else "") + one
+            above = any(t.kind == "doc" for t in d.comments)  # what stands behind is moved before each
+            self.out.add(d.begin, " ".join((f"/** {docs} */ " if docs and (k or not above) else "") + one
                                            for k, one in enumerate(self.declarators(d))))
+            return
         elif d.kind in ("alias", "variable", "concept"):
             self.out.add(d.begin, self.source(d.begin, d.end))
         elif d.kind == "enum":

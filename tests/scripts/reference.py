@@ -154,7 +154,8 @@ class Reference(unittest.TestCase):
             self.assertNotIn(word, text)
         number = (top + HEADER).split("\n").index("  std::string (*callback)(int) = nullptr;")
         self.assertIn("(*callback)(int) = nullptr;", lines[number])
-        self.assertIn("double first = 1; /**", lines[number - 1])
+        self.assertEqual(lines[number - 1].strip(), "/** Documented, both. */ double first = 1; "
+                                                    "/** Documented, both. */ double second = 2;")
 
     def test_pages_link_to_headings_and_name_links_that_lead_nowhere(self):
         with tempfile.TemporaryDirectory() as folder:
