@@ -26,13 +26,15 @@ namespace cordee::inline CORDEE_ABI {
 /// Saves the mean model to `path`, as `run.save(path)` does, after each epoch whose validation is
 /// better than all before. The file's metadata have what `save` writes, the value, as
 /// "validation_accuracy" or "validation_loss", and the "epoch"; a resumed run and a further fit
-/// replace the file by a better one only. Requires a `validation` among fit's arguments. Throws
-/// error before the first step if the folder of `path` cannot be made or written.
+/// replace the file by a better one only. Requires a `validation` among fit's arguments.
 struct best {
+  /// File of the weights; folders that are missing are made. Range: not empty, else usage_error.
   std::string path;
+  /// What decides which epoch is better.
   validation_measure measure = validation_measure::accuracy;
-  detail::train::best_epoch kept{};
+  detail::train::best_epoch kept{};  ///< State: the best value so far, and its epoch.
 
+  /// Called by a fit without `validation`. @throws error.
   [[noreturn]] void refuse_without_validation() const {
     detail::train::refuse_without_validation(measure, "best");
   }
@@ -41,6 +43,8 @@ struct best {
     return concat("best, .measure ", detail::train::name_of(measure));
   }
 
+  /// Reads, in a resumed run, the value of the file. @throws usage_error for an empty path; error
+  /// if its folder cannot be made or written.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     std::array<double, 3> known{};  // whether there is a value, the value, its epoch
@@ -52,6 +56,7 @@ struct best {
     allreduce_host(run.comm(), known, reduce_op::sum);
     if (known[0] != 0) kept = {known[1], static_cast<int>(known[2])};
   }
+  /// Saves the mean model if the epoch is better than all before; never ends the run.
   template <class Run>
   bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
     const double value = detail::train::measure(measure, e, "best");
@@ -59,6 +64,7 @@ struct best {
       run.save(path, {{key(measure), decimal::shortest(value)}, {"epoch", concat(kept.epoch)}});
     return false;
   }
+  /// Prints the best value and its epoch to standard error, on rank 0.
   template <class Run>
   void end_on_all_ranks(Run& run) {
     if (run.comm().rank() == 0 && kept.value)

@@ -15,7 +15,10 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// The measure of `validation` that early_stopping and best compare.
-enum class validation_measure { accuracy, loss };
+enum class validation_measure {
+  accuracy,  ///< Top-1, the larger the better.
+  loss       ///< Mean loss, the smaller the better.
+};
 
 namespace detail::train {
 

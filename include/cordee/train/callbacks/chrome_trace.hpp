@@ -157,15 +157,17 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
 /// Records `steps` updates of a fit on every rank, after the first `skip` ones; then rank 0 writes
 /// `path`. Times count from when all ranks have come to the beginning of the fit, virtual ones from
 /// the beginning of the run. A resumed run, and a further fit, write a file of their own:
-/// trace.step-1200.json beside trace.json. One object in a fit, of each rank. Throws error before
-/// the first step if the file cannot be written.
+/// trace.step-1200.json beside trace.json. One object in a fit, of each rank.
 ///
 ///   run.fit(feed, 90, validation{held_out}, chrome_trace{"trace.json"});
 struct chrome_trace {
-  std::string path;
+  std::string path;  ///< File of the trace; its folder must exist.
+  /// Updates that are recorded (`steps`), and updates of the fit before them (`skip`). Range:
+  /// `steps` 1 or more, `skip` 0 or more, else usage_error.
   std::int64_t steps = 100, skip = 0;
-  std::optional<detail::train::step_log> log{};  // on rank 0
-  std::int64_t done = -1;                        // updates of the fit; -1: the file is written
+  std::optional<detail::train::step_log> log{};  ///< State: the file, on rank 0.
+  std::int64_t done = -1;  ///< State: updates of the fit; -1: the file is written.
+  /// State: this rank's recorder; null before the first fit.
   detail::train::trace_recorder* recorder = nullptr;
 
   ~chrome_trace() {
@@ -177,6 +179,8 @@ struct chrome_trace {
     return concat("chrome_trace, .steps ", steps, ", .skip ", skip);
   }
 
+  /// Checks the options and the file. @throws usage_error for an option out of its range; error if
+  /// the file cannot be written.
   template <class Run>
   void check_on_all_ranks(Run& run, double) {
     expects(steps > 0 && skip >= 0, "chrome_trace: .steps is at least 1, .skip at least 0");
@@ -184,6 +188,7 @@ struct chrome_trace {
     log.emplace("chrome_trace", path_at(run.fit_state().update));
     log->check(false, [](const std::string&) { return false; });
   }
+  /// Opens the file, and waits for all ranks. Collective.
   template <class Run>
   void begin_on_all_ranks(Run& run, double) {
     if (run.comm().rank() == 0) {
@@ -199,6 +204,7 @@ struct chrome_trace {
     done = 0;
     if (skip == 0) detail::core::add_trace_sink(*recorder);
   }
+  /// Begins to record, or writes the file, after the updates chosen; never ends the run.
   template <class Run>
   bool step_on_all_ranks(Run& run, double) {
     if (done < 0) return false;
@@ -207,6 +213,7 @@ struct chrome_trace {
     if (done == skip + steps) write(run);
     return false;
   }
+  /// Writes the file if the fit had fewer updates. Collective.
   template <class Run>
   void end_on_all_ranks(Run& run) {
     if (done >= 0) write(run);

@@ -20,17 +20,25 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Prints progress, on rank 0.
 class console {
  public:
+  /// How often, where and in which form it prints.
   struct options {
-    double seconds = 5;         // between lines; a bar is redrawn ten times as often
-    std::optional<bool> bar{};  // by default if `out` is a terminal, and TERM not "dumb"
-    std::FILE* out = stdout;
+    /// Seconds between two lines; a bar is redrawn ten times as often. 0 or less: a line for each
+    /// step. Unit: seconds. Range: any.
+    double seconds = 5;
+    /// Whether a bar is redrawn in place of lines. Default: if `out` is a terminal, and TERM not
+    /// "dumb".
+    std::optional<bool> bar{};
+    std::FILE* out = stdout;  ///< Stream that must stay open while the object is in use.
   };
 
-  console() : console(options{}) {}
+  console() : console(options{}) {}  ///< With the default options.
+  /// `o.bar` is decided here, where it is left open.
   explicit console(options o) : options_(o), bar_(o.bar.value_or(redraws_lines(o.out))) {}
 
+  /// Prints the batch, the length of the run, and its warnings.
   void begin(const run_plan& p) {
     plan_ = p;
     samples_ = 0;
@@ -45,6 +53,7 @@ class console {
     for (const std::string& text : p.warnings) print(concat("warning: ", text, "\n"));
   }
 
+  /// Prints the updates since the last line, if that is long enough ago.
   void step(const step_record& r) {
     recent_ += r.train;
     samples_ += r.train.count;
@@ -56,6 +65,7 @@ class console {
     recent_ = {};
   }
 
+  /// Prints the epoch's metrics, and those of the validation.
   void epoch(const epoch_record& e) {
     const auto scores = [](const metrics& m) {
       return concat("loss ", decimal::fixed(m.mean_loss(), 4), "  top-1 ",
@@ -70,6 +80,7 @@ class console {
     print(text + "\n");
   }
 
+  /// Prints steps, time and speed of the fit.
   void end(const run_summary& s) {
     if (s.steps == 0) return print("no steps: the loader is at the end of the epochs asked for\n");
     const double speed = static_cast<double>(samples_) / std::max(s.seconds, 1e-9);

@@ -21,14 +21,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Writes a table of the steps; the first line names its columns.
 class csv {
  public:
+  /// The file is opened by `begin`; its folder must exist.
   explicit csv(std::string path) : log_("csv", std::move(path)) {}
 
+  /// Checks the file, and changes none. @throws error where `begin` would.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
+  /// Opens the file, anew or to append. @throws error if it cannot be written, or has other
+  /// columns.
   void begin(const run_plan& p) {
     const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
       const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));
@@ -37,14 +42,17 @@ class csv {
     if (!appends) log_.put(concat(columns, "\n").c_str());
     log_.flush();  // a full disk is an error before the first step
   }
+  /// Writes the row of the step before. @throws error on a full disk, as does `end`.
   void step(const step_record& r) {
     flush();
     row_ = r;
   }
+  /// Adds the validation to the last step's row.
   void epoch(const epoch_record& r) {
     validation_ = r.validation;
     consensus_distance_ = r.consensus_distance;
   }
+  /// Writes the last row.
   void end(const run_summary&) {
     flush();
     log_.flush();

@@ -21,11 +21,16 @@ namespace cordee::inline CORDEE_ABI {
 ///   run.fit(feed, 90, validation{held_out}, early_stopping{.patience = 5},
 ///           best{"best.safetensors"});
 struct early_stopping {
-  int patience = 5;  // epochs
+  /// Epochs in a row without improvement that end the run. Unit: epochs. Range: 1 or more, else
+  /// usage_error.
+  int patience = 5;
+  /// Difference to the best value above which an epoch improves on it. Range: finite, 0 or more,
+  /// else usage_error.
   double minimum_delta = 0;
-  validation_measure measure = validation_measure::accuracy;
-  detail::train::best_epoch seen{};
+  validation_measure measure = validation_measure::accuracy;  ///< What has to improve.
+  detail::train::best_epoch seen{};  ///< State: the best value of this fit, and the epochs since.
 
+  /// Called by a fit without `validation`. @throws error.
   [[noreturn]] void refuse_without_validation() const {
     detail::train::refuse_without_validation(measure, "early_stopping");
   }
@@ -35,16 +40,19 @@ struct early_stopping {
                   ", of the ", detail::train::name_of(measure));
   }
 
+  /// Checks the options. @throws usage_error for one out of its range.
   template <class Run>
   void check_on_all_ranks(Run&, double) {
     expects(patience > 0, "early_stopping: patience is at least one epoch");
     expects(minimum_delta >= 0 && std::isfinite(minimum_delta),
             "early_stopping: minimum_delta is negative, NaN or infinite");
   }
+  /// Starts to count anew.
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
     seen = {};
   }
+  /// Returns whether the run ends; rank 0 then prints a line to standard error.
   template <class Run>
   bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
     seen.add(measure, detail::train::measure(measure, e, "early_stopping"), e.last.info.epoch,

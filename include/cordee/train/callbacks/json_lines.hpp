@@ -25,15 +25,20 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
 
+/// Writes a JSON object per line; see the top.
 template <class Log = step_log>
 class basic_json_lines {
  public:
+  /// The file is opened by `begin`; its folder must exist.
   explicit basic_json_lines(std::string path) : log_("json_lines", std::move(path)) {}
 
+  /// Checks the file, and changes none. @throws error where `begin` would.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
+  /// Opens the file, anew or to append, and writes the plan. @throws error if it cannot be written,
+  /// or is another log; on a full disk, as do the next three.
   void begin(const run_plan& p) {
     first_step_ = p.first_step;
     last_seconds_ = 0;
@@ -52,6 +57,7 @@ class basic_json_lines {
     finish();
     log_.flush();  // a full disk is an error before the first step
   }
+  /// Writes the update.
   void step(const step_record& r) {
     start("step", r.info.step);
     add("epoch", r.info.epoch);
@@ -69,6 +75,7 @@ class basic_json_lines {
     });
     finish();
   }
+  /// Writes the epoch, with its validation.
   void epoch(const epoch_record& e) {
     start("epoch", e.last.info.step);
     add("epoch", e.last.info.epoch);
@@ -79,6 +86,7 @@ class basic_json_lines {
     finish();
     log_.flush();
   }
+  /// Writes the end of the fit.
   void end(const run_summary& s) {
     start("end", first_step_ + s.steps - 1);
     add("steps", s.steps);
@@ -118,6 +126,7 @@ class basic_json_lines {
 
 }  // namespace detail::train
 
+/// Writes a JSON object per line.
 using json_lines = detail::train::basic_json_lines<>;
 
 }  // namespace cordee::inline CORDEE_ABI

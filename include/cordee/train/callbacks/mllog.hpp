@@ -35,29 +35,34 @@ namespace detail::train {
 
 /// What the run cannot provide itself.
 struct mllog_options {
+  /// Values of submission_benchmark, submission_org and submission_platform.
   std::string benchmark = "resnet", organization = "unknown", platform = "unknown";
+  /// Values of submission_division and submission_status.
   std::string division = "open", status = "research";
-  bool cache_clear = false;  // whether the caches of the system were cleared before
-  /// run_stop's status is "success" if a validation had this accuracy; 0: if no callback ended the
-  /// run.
+  bool cache_clear = false;  ///< Whether the system's caches were cleared before.
+  /// Accuracy of a validation that makes run_stop's status "success"; with 0 it is that unless a
+  /// callback ended the run.
   double target_accuracy = 0;
   /// Further keys, such as those of the schedule: {{"lars_opt_base_learning_rate", 29}}.
   std::vector<std::pair<std::string, double>> values{};
 };
 
 /// A resumed run appends, and the lines of updates that it repeats are removed first: the log is
-/// that of one run. A further fit with the same object is another run in the same file. Throws
-/// error before the first step if the file cannot be written.
+/// that of one run. A further fit with the same object is another run in the same file.
 template <class Log = step_log>
 class basic_mllog {
  public:
+  /// init_start has the time of this call. The file is opened by `begin`; its folder must exist.
   explicit basic_mllog(std::string path, mllog_options options = {})
       : log_("mllog", std::move(path)), options_(std::move(options)), constructed_(now()) {}
 
+  /// Checks the file, and changes none. @throws error where `begin` would.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
+  /// Opens the file, anew or to append. @throws error if it cannot be written, or is another log;
+  /// on a full disk, as does what follows.
   void begin(const run_plan& p) {
     plan_ = p;
     step_ = p.first_step;
@@ -71,6 +76,8 @@ class basic_mllog {
     opened_ = true;
     reached_ = false;
   }
+  /// Writes the submission, the hyper-parameters and run_start, unless the run is resumed;
+  /// epoch_start.
   template <class Run>
   void begin_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() != 0) return;
@@ -84,16 +91,19 @@ class basic_mllog {
       write("INTERVAL_START", "epoch_start", "null", numbered());
     log_.flush();
   }
+  /// Writes epoch_start before the first update of a further epoch.
   void step(const step_record& r) {
     if (epoch_begun_ > 0)
       write("INTERVAL_START", "epoch_start", "null", numbered(), std::exchange(epoch_begun_, 0));
     step_ = r.info.step;
     batch_ = std::max(batch_, r.train.count);
   }
+  /// Writes epoch_stop, lr and eval_start.
   void begin_validation(const step_record& r) {
     stop_epoch(r);
     write("INTERVAL_START", "eval_start", "null", numbered());
   }
+  /// Writes eval_stop and eval_accuracy; without validation epoch_stop and lr.
   void epoch(const epoch_record& e) {
     if (e.validation) {
       write("INTERVAL_END", "eval_stop", "null", numbered());
@@ -107,6 +117,7 @@ class basic_mllog {
     epoch_begun_ = now();  // written with the next update, if there is one
     log_.flush();
   }
+  /// Writes run_stop.
   void end(const run_summary& s) {
     epoch_begun_ = 0;
     step_ = plan_.first_step + s.steps;
@@ -205,6 +216,7 @@ class basic_mllog {
 
 }  // namespace detail::train
 
+/// Writes MLPerf's training log.
 using mllog = detail::train::basic_mllog<>;
 
 }  // namespace cordee::inline CORDEE_ABI

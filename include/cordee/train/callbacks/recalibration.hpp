@@ -109,7 +109,9 @@ void pool_statistics(Run& run) {
 
 /// Every rank's running statistics become those of the next `updates` updates of `feed`, a loader
 /// of the training set of its own, under the mean model, and as training takes them:
-/// batch_norm_over, ghost batches. Frozen layers keep theirs. Collective.
+/// batch_norm_over, ghost batches. Frozen layers keep theirs. Collective. @throws usage_error for
+/// no updates, or none with samples; error for a feed with another normalization or other classes
+/// than training had.
 template <class Run, detail::train::Feed F>
 void recalibrate(Run& run, F& feed, int updates) {
   using M = typename Run::model_type;
@@ -142,12 +144,13 @@ void recalibrate(Run& run, F& feed, int updates) {
   });
 }
 
-/// Passed to `fit` among the callbacks: recalibrates before each validation, until batch norms are
-/// frozen. `feed` must outlive it, and is not the one that fit trains on. The moving averages go on
-/// from these statistics.
+/// Passed to `fit` among the callbacks: recalibrates before each validation. `feed` must outlive
+/// it, and is not the one that fit trains on. The moving averages go on from these statistics.
 template <detail::train::Feed F>
 struct recalibration {
-  F& feed;
+  F& feed;  ///< Loader of the training set, of its own.
+  /// Updates of `feed` that each recalibration takes. Unit: updates. Range: 1 or more, else
+  /// usage_error at the first validation.
   int updates = 8;
 
   /// What all ranks must have alike.
@@ -155,6 +158,7 @@ struct recalibration {
     return concat("recalibration, .updates ", updates);
   }
 
+  /// Recalibrates until freeze_batch_norm_at. Collective.
   template <class Run>
   void begin_validation_on_all_ranks(Run& run) {
     if (run.fit_state().epochs <= run.model().freeze_batch_norm_at) recalibrate(run, feed, updates);

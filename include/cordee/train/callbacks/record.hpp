@@ -43,55 +43,71 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What is known before the first step.
 struct run_plan {
+  /// Updates of the whole run (`steps`), and those before this fit (`first_step`): above 0 it goes
+  /// on.
   std::int64_t steps = 0, first_step = 0;
+  /// Epochs of the whole run (`epochs`), and those before this fit (`first_epoch`).
   double epochs = 0, first_epoch = 0;
+  /// Samples of the data set, and of the first update over all ranks.
   std::int64_t samples = 0, global_batch = 0;
-  std::int64_t micro_batch = 0;  // of some ranks; of others one sample less if it does not divide
-  int ranks = 1, accumulate = 1;
-  bool begins_epoch = true;             // with the first step; else the loader is inside of one
-  std::vector<std::string> warnings{};  // of what is likely a mistake, a sentence each
-  std::int64_t validation_samples = 0;
+  /// Samples of a micro-batch; on some ranks one fewer if the ranks do not divide the batch.
+  std::int64_t micro_batch = 0;
+  int ranks = 1, accumulate = 1;  ///< Ranks, and micro-batches of an update on each.
+  /// Whether the first step begins an epoch; else the loader is inside of one.
+  bool begins_epoch = true;
+  std::vector<std::string> warnings{};  ///< What is likely a mistake, a sentence each.
+  std::int64_t validation_samples = 0;  ///< Samples of the `validation`; 0 without one.
 };
 
 /// One update, reduced over ranks. What has no meaning in a run is absent.
 struct step_record {
-  step_info info{};
-  metrics train{};               // sums over the global batch
-  double grad_norm = 0;          // |g| of the exact mean, or
-  bool grad_norm_local = false;  // root mean square over ranks of their own |g|
-  std::int64_t skipped = 0;      // steps skipped since the start, summed over ranks
-  detail::train::gradient_noise
-      noise{};         // averages so far, if trainer_options::measure_gradient_noise
-  double seconds = 0;  // since the run began, by rank 0's clock
-  // Seconds of this update, means over ranks: waiting for the loader, and for the exchange after
-  // backward's end. The latter where threads of the host exchange what is in its memory.
+  step_info info{};  ///< Position and learning rate of the update.
+  metrics train{};   ///< Sums over the global batch.
+  /// |g| of the exact mean before clipping, or the root mean square over ranks of their own |g|;
+  /// NaN where the gradient is not tested.
+  double grad_norm = 0;
+  bool grad_norm_local = false;  ///< Whether grad_norm is that of the ranks' own gradients.
+  /// Steps skipped since fit began, those before a resume included; where ranks skip steps of their
+  /// own, summed over ranks.
+  std::int64_t skipped = 0;
+  /// Averages so far, if trainer_options::measure_gradient_noise; else empty.
+  detail::train::gradient_noise noise{};
+  double seconds = 0;  ///< Seconds since this fit began, by rank 0's clock.
+  /// Seconds of this update in which ranks waited for the loader; the mean over ranks.
   double input_wait = 0;
+  /// Seconds in which they waited for the exchange after backward's end; the mean over ranks. Only
+  /// where threads of the host exchange what is in its memory.
   std::optional<double> exposed_exchange{};
-  // By which `clip` multiplied the exact mean, of norm grad_norm; 1 where it was not longer than
-  // max_norm.
+  /// Factor by which `clip` multiplied the exact mean, of norm grad_norm; 1 where it was not longer
+  /// than max_norm.
   std::optional<double> clip_factor{};
-  // Of the ranks where they are not alike: means over those that have one.
-  std::optional<double> loss_scale{};  // of precisions that scale their loss
-  std::optional<detail::train::quantiles>
-      trust_ratios{};      // over the segments that adapt, of an applied update
-  double epochs_seen = 0;  // of data, after the update
-  std::int64_t steps = 0;  // of the whole run, as its batches are planned now
+  /// Scale of the loss, for precisions that scale it; the mean over ranks where each has its own.
+  std::optional<double> loss_scale{};
+  /// Trust ratios over the segments that adapt, of an applied update; where ranks have their own,
+  /// means over those that have any.
+  std::optional<detail::train::quantiles> trust_ratios{};
+  double epochs_seen = 0;  ///< Epochs of data seen after the update.
+  std::int64_t steps = 0;  ///< Updates of the whole run, as its batches are planned now.
 };
 
 /// The end of an epoch, or of the run if that is in the middle of one.
 struct epoch_record {
-  step_record last{};
-  metrics train{};                      // sums over the epoch
-  std::optional<metrics> validation{};  // of the mean model, each sample once
-  std::optional<double>
-      consensus_distance{};  // where ranks' weights differ: train/run_operations.hpp
+  step_record last{};  ///< The epoch's last update.
+  metrics train{};     ///< Sums over the epoch, on all ranks.
+  /// Metrics of the mean model, each sample once; only with a `validation`.
+  std::optional<metrics> validation{};
+  /// See run_operations::consensus_distance; only where the ranks' weights differ.
+  std::optional<double> consensus_distance{};
 };
 
+/// One fit, as it ended.
 struct run_summary {
-  epoch_record last{};
+  epoch_record last{};  ///< The last epoch, or the part of it that was trained.
+  /// Updates of this fit, and steps skipped as step_record counts them.
   std::int64_t steps = 0, skipped = 0;
-  double seconds = 0;
-  bool stopped = false;  // by a callback, before the last epoch's end (checkpoint: by a signal)
+  double seconds = 0;  ///< Seconds of this fit.
+  /// Whether a callback ended it before the last epoch's end (checkpoint: by a signal).
+  bool stopped = false;
 };
 
 namespace detail::train {

@@ -28,16 +28,21 @@ namespace cordee::inline CORDEE_ABI {
 ///   run.fit(feed, 90, validation{held_out}, target);
 ///   if (target.reached) … target.reached->seconds …
 struct target_accuracy {
+  /// Where the accuracy was reached.
   struct result {
-    std::int64_t steps = 0;
+    std::int64_t steps = 0;  ///< Updates of the whole run until then.
+    /// Epochs of the whole run and seconds of this fit until then, and the accuracy.
     double epochs = 0, seconds = 0, accuracy = 0;
   };
 
+  /// Share of right predictions (top-1) to reach. Range: 0 < accuracy <= 1, else usage_error.
   double accuracy = 0.75;
-  bool stops = true;
+  bool stops = true;  ///< Whether the run ends there.
+  /// State: the first validation of this fit with the accuracy; none before.
   std::optional<result> reached{};
-  std::chrono::steady_clock::time_point begun{};
+  std::chrono::steady_clock::time_point begun{};  ///< State: when this fit began.
 
+  /// Called by a fit without `validation`. @throws error.
   [[noreturn, gnu::cold]] void refuse_without_validation() const {
     throw error(
         "target_accuracy: there is no validation to reach it: give fit validation{data} too");
@@ -47,15 +52,18 @@ struct target_accuracy {
     return concat("target_accuracy, .accuracy ", accuracy, ", .stops ", stops);
   }
 
+  /// Checks the options. @throws usage_error for an accuracy out of its range.
   template <class Run>
   void check_on_all_ranks(Run&, double) {
     expects(accuracy > 0 && accuracy <= 1, "target_accuracy: .accuracy is above 0 and at most 1");
   }
+  /// Starts the clock, and forgets an earlier result.
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
     begun = std::chrono::steady_clock::now();
     reached.reset();
   }
+  /// Returns whether the run ends.
   template <class Run>
   bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
     if (!e.validation) refuse_without_validation();
@@ -66,6 +74,7 @@ struct target_accuracy {
                e.validation->accuracy()};
     return stops;
   }
+  /// Prints the result to standard error, on rank 0.
   template <class Run>
   void end_on_all_ranks(Run& run) {
     if (run.comm().rank() != 0) return;

@@ -139,16 +139,20 @@ String scalar_summary(std::string_view tag, double value) {
 /// The folder is made if its last part is missing. A further fit with the same object appends; a
 /// resumed run writes a new file beside the old one, as is TensorBoard's convention. It removes the
 /// steps that it repeats, and half a record at the end, from the files that this class has written
-/// there, and declares them void in those of other programs. Throws error.
+/// there, and declares them void in those of other programs.
 template <class String = std::string>
 class basic_tensorboard {
  public:
+  /// The file is made by `begin`.
   explicit basic_tensorboard(String folder) : folder_(std::move(folder)) {}
 
+  /// Makes the folder. @throws error if it cannot be made or written.
   template <class Run>
   void check_on_all_ranks(Run& run, double) {
     if (run.comm().rank() == 0 && !file_) make_folder();
   }
+  /// Makes the file, unless this object has one. @throws error if it cannot be written; on a full
+  /// disk, as does what follows.
   void begin(const run_plan& p) {
     previous_seconds_ = flushed_seconds_ = 0;
     if (file_) return;
@@ -158,6 +162,7 @@ class basic_tensorboard {
     if (p.first_step > 0) write(event_record(now(), p.first_step, 7, "\x08\x01"));
     flush();
   }
+  /// Writes the update, which reaches the file within about five seconds of training.
   void step(const step_record& r) {
     const std::int64_t k = r.info.step;
     scalar(k, "train/learning_rate", r.info.learning_rate);
@@ -178,6 +183,7 @@ class basic_tensorboard {
     flush();
     flushed_seconds_ = r.seconds;
   }
+  /// Writes the validation and the consensus distance.
   void epoch(const epoch_record& e) {
     const std::int64_t k = e.last.info.step;
     if (e.consensus_distance) scalar(k, "train/consensus_distance", *e.consensus_distance);
@@ -189,7 +195,7 @@ class basic_tensorboard {
     }
     flush();
   }
-  void end(const run_summary&) { flush(); }
+  void end(const run_summary&) { flush(); }  ///< Writes what is still in memory.
 
  private:
   static constexpr std::string_view writer =
@@ -265,6 +271,7 @@ class basic_tensorboard {
 
 }  // namespace detail::train
 
+/// Writes TensorBoard's events.
 using tensorboard = detail::train::basic_tensorboard<>;
 
 }  // namespace cordee::inline CORDEE_ABI
