@@ -120,7 +120,7 @@ std::string proposes_a_range_and_writes_no_state(const O& optimizer) {
   for (int k = 0; k < 3; ++k) {
     fixture.set_gradient(static_cast<std::uint64_t>(k));
     const auto before = fixture.state();
-    const std::string violation = fixture.propose_violation(0.1);
+    std::string violation = fixture.propose_violation(0.1);
     if (!violation.empty()) return violation;
     if (detail::optim::is_eager<O> && !same_bits(fixture.state(), before))
       return "an eager optimizer wrote a weight or a slot in propose: write it in accept, or set "

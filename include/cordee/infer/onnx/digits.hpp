@@ -102,7 +102,8 @@ class onnx_arithmetic {
   /// floor(x / d) for x of int32 from 0 to `bound`, which is below 2^31 - 64. The operator's
   /// quotient is within 1 of it also where a runtime divides floats; the rest corrects it.
   std::string quotient(const std::string& x, std::int64_t bound, std::int32_t d) {
-    const std::string by = scalar(".divisor", d), near = node("Div", ".near", x, by);
+    const std::string by = scalar(".divisor", d);
+    std::string near = node("Div", ".near", x, by);
     if (bound < onnx_exact && (d & (d - 1)) == 0) return near;
     expects(bound < onnx_exact || d >= 64, "write_onnx: a quotient that floats do not hold");
     const std::string rest = node("Sub", ".rest", x, node("Mul", ".multiple", near, by));

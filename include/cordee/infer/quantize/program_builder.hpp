@@ -178,7 +178,7 @@ class program_builder {
     // Of 18 bits of sums, which are then half of it off: of a step of bytes, or of what is usual.
     const double coarsest = y.bytes == 1 ? 0.25
                             : first_reader<convolution_problem>(static_cast<int>(i)) >= 0
-                                ? residual_steps / 4
+                                ? residual_steps / 4.0
                                 : numbers_.usual_output(layer) / y.step / 32;
     auto n = unfold_batch_norm(
         filters, y.step, limit_of(i), coarsest,

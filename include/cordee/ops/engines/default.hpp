@@ -59,7 +59,7 @@ consteval engine_name default_engine() {
 /// The type of an engine. Its header specialises it.
 template <engine_name Name>
 struct engine_type {
-  static_assert(Name != Name,
+  static_assert(Name == engine_name{-1},
                 "the default engine of this device and precision is not included: include "
                 "<cordee/cordee.hpp>, or its header in cordee/ops/engines, or name another engine");
 };

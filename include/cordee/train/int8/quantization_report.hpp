@@ -69,7 +69,7 @@ quantization_report quantization_report::from(Run& run,
 
 /// A table of the layers, and a sentence about the costliest.
 [[gnu::cold]] inline std::string describe(const quantization_report& r) {
-  const auto aligned = [](std::string text, std::size_t columns) {
+  const auto aligned = [](const std::string& text, std::size_t columns) {
     return std::string(columns - std::min(columns, text.size()), ' ') + text;
   };
   const auto change = [](double x, int digits) {

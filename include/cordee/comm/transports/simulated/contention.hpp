@@ -25,7 +25,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class contention {
  public:
-  contention(machine m, int ranks) : machine_(std::move(m)), ranks_(ranks) {
+  contention(machine m, int ranks) : machine_(m), ranks_(ranks) {
     for (const link_parameters speed :
          std::visit([&](const auto& t) { return t.links(ranks); }, machine_))
       links_.push_back({speed, {}});
