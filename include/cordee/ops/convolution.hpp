@@ -25,9 +25,11 @@ namespace cordee::inline CORDEE_ABI {
 
 /// One layer's geometry: square windows, one group, no dilation. A structural type.
 struct convolution_problem {
-  extent in;
+  extent in;  ///< Extent of the input.
+  /// Channels of the output, side of the window, stride t, and padding p on each side.
   int filters = 0, window = 1, stride = 1, padding = 0;
 
+  /// Returns the extent of the output. Requires a window no larger than the padded input.
   [[nodiscard]] constexpr extent out() const {
     return {filters, (in.height + 2 * padding - window) / stride + 1,
             (in.width + 2 * padding - window) / stride + 1};

@@ -53,16 +53,19 @@ void for_each_block(int count, int channels, cpu::stream s, const F& f) {
 /// Bytes is the size of a register: objects built for different ISAs have different types.
 template <int Bytes>
 struct blocked_with {
-  static constexpr std::string_view name = "blocked";
+  static constexpr std::string_view name = "blocked";  ///< See ConvolutionEngine.
 
+  /// Returns V, for any number of channels.
   template <class Real>
   static constexpr int block(int /*channels*/) {
     return Bytes / static_cast<int>(sizeof(Real));
   }
+  /// Returns the numbers of the weights, filters padded to V.
   template <class Real>
   static std::size_t packed_size(const convolution_problem& p) {
     return sample_size({p.filters, p.in.channels, p.window * p.window}, block<Real>(0));
   }
+  /// Moves the weights of V filters together.
   template <class Real>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -81,6 +84,7 @@ struct blocked_with {
     return packed_size<Real>(p);
   }
 
+  /// See ConvolutionEngine.
   template <class Real>
   static void fprop(const convolution_problem& p, int samples,
                     const Real* x,       // (N, C/V, H, W, V)
@@ -97,6 +101,7 @@ struct blocked_with {
     });
   }
 
+  /// See ConvolutionEngine.
   template <class Real>
   static void dgrad(const convolution_problem& p, int samples,
                     const Real* dy,      // (N, K/V, I, J, V)
@@ -116,6 +121,7 @@ struct blocked_with {
     });
   }
 
+  /// Computes the gradient as packed weights, then adds it to dw.
   template <class Real>
   static void wgrad(const convolution_problem& p, int samples,
                     const Real* x,   // (N, C/V, H, W, V)

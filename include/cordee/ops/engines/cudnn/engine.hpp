@@ -17,21 +17,26 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Engine over cuDNN, whose plans are selected as `Settings` say.
 template <cudnn_settings Settings>
 struct cudnn_with {
+  /// Says how plans are selected.
   static constexpr std::string_view name =
       Settings.deterministic
           ? (Settings.tf32 ? "cudnn, deterministic, TF32" : "cudnn, deterministic")
           : (Settings.tf32 ? "cudnn, TF32" : "cudnn");
-  static constexpr bool rounds_weight_gradients = true;  // to N, before the addition in Real
+  /// True: cuDNN rounds a gradient to N before it is added in Real.
+  static constexpr bool rounds_weight_gradients = true;
   /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, and
   /// wgrad_packed() leaves a gradient in this form.
   static constexpr bool packs_by_table = true, packs_gradients = true;
 
+  /// Returns the channels, padded to 16 bytes.
   template <detail::ops::CudnnType N>
   static constexpr int block(int channels) {
     return detail::ops::padded_channels<N>(channels);
   }
+  /// Returns the numbers of the weights, channels and filters padded.
   template <detail::ops::CudnnType N>
   static std::size_t packed_size(const convolution_problem& p) {
     return detail::ops::padded_problem<N>(p).weights();
@@ -41,6 +46,7 @@ struct cudnn_with {
   static std::size_t workspace(const convolution_problem& p, int /*samples*/, S) {
     return packed_size<N>(p);
   }
+  /// See ConvolutionEngine.
   template <detail::ops::CudnnType N, class Real, GpuStream S>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -49,6 +55,9 @@ struct cudnn_with {
     pack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), master, packed, s);
   }
 
+  /// See ConvolutionEngine. The first call for a problem and a batch may time plans, which blocks
+  /// the host and cannot be captured.
+  /// @throws error if cuDNN supports no such convolution on this GPU.
   template <detail::ops::CudnnType N, GpuStream S>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, H, W, C')
@@ -57,6 +66,7 @@ struct cudnn_with {
                     S s) {
     run(p, samples, detail::ops::convolution_pass::fprop, write_mode::overwrite, x, packed, y, s);
   }
+  /// See ConvolutionEngine, and fprop.
   template <detail::ops::CudnnType N, GpuStream S>
   static void dgrad(const convolution_problem& p, int samples,
                     const N* dy,      // (N, H_out, W_out, K')
@@ -65,6 +75,7 @@ struct cudnn_with {
                     write_mode mode, S s) {
     run(p, samples, detail::ops::convolution_pass::dgrad, mode, dx, packed, dy, s);
   }
+  /// See ConvolutionEngine, and fprop.
   template <detail::ops::CudnnType N, class Real, GpuStream S>
   static void wgrad(const convolution_problem& p, int samples,
                     const N* x,   // (N, H, W, C')
@@ -81,6 +92,7 @@ struct cudnn_with {
     wgrad_packed(p, samples, x, dy, workspace, s);
     unpack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), workspace, dw, mode, s);
   }
+  /// Computes the gradient in packed form; zero for no samples.
   template <detail::ops::CudnnType N, GpuStream S>
   static void wgrad_packed(const convolution_problem& p, int samples,
                            const N* x,    // (N, H, W, C')

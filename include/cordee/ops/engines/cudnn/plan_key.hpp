@@ -23,11 +23,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// How engines are selected. With `deterministic`: the heuristics' first whose results are
-/// bit-reproducible; otherwise the fastest as measured on first use, which may differ between runs.
+/// How cuDNN's engines are selected, a template argument.
 struct cudnn_settings {
+  /// Whether the heuristics' first engine with reproducible bits is used; else the fastest, as
+  /// measured on first use, which may differ between runs.
   bool deterministic = false;
-  bool tf32 = false;  // tensor cores for fp32: inputs are rounded to 11 bits
+  /// Whether fp32 is multiplied on tensor cores, with inputs rounded to 11 bits.
+  bool tf32 = false;
 };
 
 namespace detail::ops {

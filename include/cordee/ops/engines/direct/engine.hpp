@@ -33,12 +33,14 @@ namespace detail::ops {
 /// so can be linked together.
 template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct direct_with {
-  static constexpr std::string_view name = "direct";
+  static constexpr std::string_view name = "direct";  ///< See ConvolutionEngine.
 
+  /// Returns V, or the channels if they are at most four.
   template <class N>
   static constexpr int block(int channels) {
     return channel_block_size<width<N>>(channels);
   }
+  /// Returns the numbers of both copies of the weights.
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     return packed_fprop_size<N>(p) + packed_dgrad_size<N>(p);
@@ -78,6 +80,7 @@ struct direct_with {
         });
   }
 
+  /// See ConvolutionEngine.
   template <class N>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, C/V, H, W, V)
@@ -90,6 +93,7 @@ struct direct_with {
     const correlation<N, width<N>> pass(p, false);
     pass.run(samples, x, as_wide(packed), y, write_mode::overwrite, s);
   }
+  /// See ConvolutionEngine.
   template <class N>
   static void dgrad(const convolution_problem& p, int samples,
                     const N* dy,      // (N, K/V, H', W', V)
@@ -104,11 +108,13 @@ struct direct_with {
     pass.run(samples, dy, as_wide(weights), dx, mode, s);
   }
 
+  /// Returns the memory for what the plan gathers of x, and for partial gradients.
   template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
     return plan_weight_gradient<precision::wide<N>, width<N>>(p, samples).workspace() *
            numbers_per_wide<N>;
   }
+  /// See ConvolutionEngine.
   template <class N>
   static void wgrad(const convolution_problem& p, int samples,
                     const N* x,              // (N, C/V, H, W, V)
@@ -121,13 +127,18 @@ struct direct_with {
         .run(x, dy, dw, mode, as_wide(workspace), s);
   }
 
+  /// Returns the bytes of the form in int8/bytes.hpp.
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
+  /// See ByteEngine (ops/convolution_bytes.hpp).
   static void pack_bytes(const convolution_problem& p,
                          const std::int8_t* weights,  // (K, C, R, S)
                          std::int8_t* packed,         // packed_bytes(p), as in int8/bytes.hpp
                          cpu::stream) {
     bytes(p).pack(weights, packed);
   }
+  /// See ByteEngine (ops/convolution_bytes.hpp).
+  /// @throws usage_error if a sum has more than 66,000 terms, or for a quantizer to other than
+  /// unsigned bytes.
   template <ByteConvolutionInput In, ByteConvolutionOutput Out>
   static void fprop_bytes(const convolution_problem& p, int samples,
                           const In* x,  // (N, C/V, H, W, V)

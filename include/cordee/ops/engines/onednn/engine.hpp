@@ -29,7 +29,7 @@ namespace detail::ops {
 /// V is a template argument so that object files built for different ISAs define different symbols.
 template <int V>
 struct onednn_with {
-  static constexpr std::string_view name = "onednn";
+  static constexpr std::string_view name = "onednn";  ///< See ConvolutionEngine.
 
   /// Few channels are plain NCHW: oneDNN's layout for a first layer.
   template <class Real>
@@ -43,6 +43,7 @@ struct onednn_with {
     with_error_context(p, [&] { size = get(pass::fprop, p).size() + get(pass::dgrad, p).size(); });
     return size;
   }
+  /// See ConvolutionEngine.
   template <std::same_as<float> Real>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -56,6 +57,8 @@ struct onednn_with {
     });
   }
 
+  /// See ConvolutionEngine.
+  /// @throws error, as do all functions, that describes the problem, if oneDNN fails.
   template <std::same_as<float> Real>
   static void fprop(const convolution_problem& p, int samples,
                     const Real* x,       // (N, C / V, H, W, V)
@@ -69,6 +72,7 @@ struct onednn_with {
       });
     });
   }
+  /// See ConvolutionEngine.
   template <std::same_as<float> Real>
   static void dgrad(const convolution_problem& p, int samples,
                     const Real* dy,      // (N, K / V, I, J, V)
@@ -89,12 +93,14 @@ struct onednn_with {
     });
   }
 
+  /// Returns the memory for the gradient of each group.
   template <std::same_as<float> Real>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
     std::size_t size = 0;
     with_error_context(p, [&] { size = groups(p, samples) * get(pass::wgrad, p).size(); });
     return size;
   }
+  /// Computes the gradient of each group, adds them in order, then the sum to dw.
   template <std::same_as<float> Real>
   static void wgrad(const convolution_problem& p, int samples,
                     const Real* x,   // (N, C / V, H, W, V)

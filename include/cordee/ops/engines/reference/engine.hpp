@@ -224,11 +224,12 @@ void reference_fprop_bytes(const convolution_problem& p, int samples, const In* 
 
 }  // namespace detail::ops
 
-/// The functions reference_*(..., s) are found by argument-dependent lookup on the stream's type:
-/// above for cpu::stream, in gpu.hpp for GPU streams.
+/// Engine to test others against. The functions reference_*(..., s) are found by argument-dependent
+/// lookup on the stream's type: above for cpu::stream, in gpu.hpp for GPU streams.
 struct reference {
-  static constexpr std::string_view name = "reference";
+  static constexpr std::string_view name = "reference";  ///< See ConvolutionEngine.
 
+  /// Returns 1: activations are NCHW.
   template <class N>
   static constexpr int block(int /*channels*/) {
     return 1;
@@ -238,6 +239,7 @@ struct reference {
   static std::size_t packed_size(const convolution_problem& p) {
     return p.weights();
   }
+  /// Rounds the masters to N.
   template <class N, class Real, class S>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -245,11 +247,13 @@ struct reference {
                    S s) {
     reference_pack(p, master, packed, s);
   }
+  /// Returns 0.
   template <class N, class S = cpu::stream>
   static std::size_t workspace(const convolution_problem&, int /*samples*/, S) {
     return 0;
   }
 
+  /// See ConvolutionEngine.
   template <class N, class S>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (samples, C, H, W)
@@ -258,6 +262,7 @@ struct reference {
                     S s) {
     reference_fprop(p, samples, x, packed, y, s);
   }
+  /// See ConvolutionEngine.
   template <class N, class S>
   static void dgrad(const convolution_problem& p, int samples,
                     const N* dy,      // (samples, K, I, J)
@@ -266,6 +271,7 @@ struct reference {
                     write_mode mode, S s) {
     reference_dgrad(p, samples, dy, packed, dx, mode, s);
   }
+  /// See ConvolutionEngine.
   template <class N, class Real, class S>
   static void wgrad(const convolution_problem& p, int samples,
                     const N* x,   // (samples, C, H, W)
@@ -275,7 +281,9 @@ struct reference {
     reference_wgrad(p, samples, x, dy, dw, mode, s);
   }
 
+  /// Returns the number of weights.
   static std::size_t packed_bytes(const convolution_problem& p) { return p.weights(); }
+  /// Copies the weights.
   template <class S>
   static void pack_bytes(const convolution_problem& p,
                          const std::int8_t* weights,  // (K, C, R, S)
@@ -283,6 +291,9 @@ struct reference {
                          S s) {
     reference_pack_bytes(p, weights, packed, s);
   }
+  /// See ByteEngine (ops/convolution_bytes.hpp).
+  /// @throws usage_error if a sum has more than 66,000 terms, or for a quantizer on the CPU to
+  /// other than unsigned bytes.
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out, class S>
   static void fprop_bytes(const convolution_problem& p, int samples,
                           const In* x,  // (samples, C, H, W)

@@ -25,8 +25,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Engine on a GPU's tensor cores; the header's top has its layouts.
 struct tensor_core {
-  static constexpr std::string_view name = "tensor_core";
+  static constexpr std::string_view name = "tensor_core";  ///< See ConvolutionEngine.
   /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, in both
   /// orders; pack_bytes() and pack_dequantized() write its forms of quantized weights.
   static constexpr bool packs_by_table = true, packs_crsk = true, packs_bytes_by_table = true;
@@ -42,10 +43,12 @@ struct tensor_core {
     return detail::ops::tensor_core_channels<
         std::conditional_t<detail::ops::TensorCoreNumber<N>, N, std::uint8_t>>(channels);
   }
+  /// Returns the numbers of both copies of the weights.
   template <detail::ops::TensorCoreNumber N>
   static std::size_t packed_size(const convolution_problem& p) {
     return 2 * layout_of<N>(p).size();
   }
+  /// Writes both copies, with zeros in padding.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -55,6 +58,9 @@ struct tensor_core {
     detail::ops::pack_filters(layout, master, packed, packed + layout.size(), s);
   }
 
+  /// See ConvolutionEngine.
+  /// @throws usage_error, as do dgrad and wgrad, for windows above 15 x 15, or above 2e9 output
+  /// pixels.
   template <detail::ops::TensorCoreNumber N, GpuStream S>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, H, W, C')
@@ -86,6 +92,7 @@ struct tensor_core {
                                     epilogue, s);
   }
 
+  /// See ConvolutionEngine.
   template <detail::ops::TensorCoreNumber N, GpuStream S>
   static void dgrad(const convolution_problem& p, int samples,
                     const N* dy,      // (N, H_out, W_out, K')
@@ -103,6 +110,7 @@ struct tensor_core {
     return detail::ops::plan_splits<N>(p, samples).splits * layout_of<N>(p).size() * sizeof(float) /
            sizeof(N);
   }
+  /// See ConvolutionEngine.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
   static void wgrad(const convolution_problem& p, int samples,
                     const N* x,   // (N, H, W, C')
@@ -113,6 +121,7 @@ struct tensor_core {
                     S s) {
     wgrad(p, samples, x, dy, detail::ops::identity_prologue{}, dw, mode, workspace, s);
   }
+  /// Computes wgrad with a prologue on x (prologue.hpp).
   template <detail::ops::TensorCoreNumber N, class Prologue, class Real, GpuStream S>
   static void wgrad(const convolution_problem& p, int samples,
                     const N* x,   // (N, H, W, C')
@@ -143,10 +152,13 @@ struct tensor_core {
                               detail::ops::store_epilogue<N>{dx, dx_mode}, &sum, s);
   }
 
+  /// Returns the bytes of the padded weights and of a sum for each filter.
   static std::size_t packed_bytes(const convolution_problem& p) {
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     return layout.size() + sizeof(std::int32_t) * layout.padded_filters;
   }
+  /// Writes the weights, with zeros in padding, and each filter's sum, which corrects for zero
+  /// points.
   template <GpuStream S>
   static void pack_bytes(const convolution_problem& p,
                          const std::int8_t* weights,  // (K, C, R, S)
@@ -158,6 +170,8 @@ struct tensor_core {
     auto* const sums = reinterpret_cast<std::int32_t*>(packed + layout.size());  // (K')
     s.launch_kernel(layout.padded_filters, detail::ops::filter_sum_kernel{layout, weights, sums});
   }
+  /// See ByteEngine (ops/convolution_bytes.hpp); `k` is in device memory.
+  /// @throws usage_error if a sum has more than 66,000 terms, or as fprop.
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
             GpuStream S>
   static void fprop_bytes(const convolution_problem& p, int samples,
@@ -169,6 +183,7 @@ struct tensor_core {
                           S s) {
     fprop_bytes(p, samples, x, k, packed, scales, y, detail::ops::batch_statistics<float>{}, s);
   }
+  /// Computes fprop_bytes and the statistics of y, unless they are null.
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
             class Real, GpuStream S>
   static void fprop_bytes(const convolution_problem& p, int samples,
@@ -201,10 +216,12 @@ struct tensor_core {
     }
   }
 
-  using byte_gradient = bfloat;  // the number type of the products in backward_bytes
+  using byte_gradient = bfloat;  ///< Type of the operands in backward_bytes.
+  /// Returns how many numbers pack_dequantized writes.
   static std::size_t packed_dequantized_size(const convolution_problem& p) {
     return layout_of<float>(p).size();
   }
+  /// Rounds dequantized weights to bf16, in the order that dgrad reads.
   template <GpuStream S>
   static void pack_dequantized(const convolution_problem& p,
                                const float* left,  // (K, C, R, S)

@@ -24,9 +24,10 @@ namespace detail::ops {
 /// The parameters are those of direct_with.
 template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct winograd_with {
-  using fallback = direct_with<Bytes, Dots, BfloatDots>;
-  static constexpr std::string_view name = "winograd";
+  using fallback = direct_with<Bytes, Dots, BfloatDots>;  ///< Computes what `uses_tiles` refuses.
+  static constexpr std::string_view name = "winograd";    ///< See ConvolutionEngine.
 
+  /// Returns the block of engine `direct`.
   template <class N>
   static constexpr int block(int channels) {
     return fallback::template block<N>(channels);
@@ -39,11 +40,13 @@ struct winograd_with {
            channel_block_size<V>(p.in.channels) == V && channel_block_size<V>(p.filters) == V &&
            p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters > 32;
   }
+  /// Returns the numbers of both transformed copies; or direct's.
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     if (!uses_tiles<N>(p)) return fallback::template packed_size<N>(p);
     return packed_weights<N>(p).size() * numbers_per_wide<N>;
   }
+  /// Rounds the weights to N and transforms them; or packs as direct.
   template <class N>
   static void pack(const convolution_problem& p,
                    const precision::wide<N>* master,  // (K, C, R, S)
@@ -53,6 +56,7 @@ struct winograd_with {
     packed_weights<N>(p).template pack<N>(master, as_wide(packed), s);
   }
 
+  /// See ConvolutionEngine.
   template <class N>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, C/V, H, W, V)
@@ -63,6 +67,7 @@ struct winograd_with {
     const winograd_correlation<N, width<N>> pass(p, false);
     pass.run(samples, x, as_wide(packed), y, write_mode::overwrite, s);
   }
+  /// See ConvolutionEngine.
   template <class N>
   static void dgrad(const convolution_problem& p, int samples,
                     const N* dy,      // (N, K/V, H', W', V)
@@ -74,11 +79,13 @@ struct winograd_with {
     pass.run(samples, dy, as_wide(packed) + packed_weights<N>(p).fprop.size(), dx, mode, s);
   }
 
+  /// Returns the memory for the transformed gradients of groups; or direct's.
   template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::template workspace<N>(p, samples, s);
     return winograd_weight_gradient<N, width<N>>(p).workspace(samples) * numbers_per_wide<N>;
   }
+  /// See ConvolutionEngine.
   template <class N>
   static void wgrad(const convolution_problem& p, int samples,
                     const N* x,              // (N, C/V, H, W, V)
