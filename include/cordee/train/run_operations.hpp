@@ -45,7 +45,10 @@ class run_operations {
                              run().steps_taken() + 1);
   }
 
-  /// Metrics of the mean model on a data set, each sample once.
+  /// Metrics of the mean model on a data set, each sample once, in batches of `batch_size` samples
+  /// per rank, read by `decode_threads` (as validation::decode_threads). @throws usage_error for no
+  /// positive batch_size, or threads not within 0 to 1024; error for data of another shape, other
+  /// classes or another normalization than the network was trained on.
   template <Dataset Data>
   metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250,
                    int decode_threads = 0) {

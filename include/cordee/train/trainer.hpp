@@ -42,14 +42,15 @@ namespace cordee::inline CORDEE_ABI {
 template <Model M, class O, class S, class R>
 class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
-  using model_type = M;
-  using precision = typename M::precision;
-  using Real = typename precision::master;
-  using device = typename M::device;
-  using stream = typename device::stream;
-  using span = span_on<Real, device>;
+  using model_type = M;                     ///< The model.
+  using precision = typename M::precision;  ///< The model's precision.
+  using Real = typename precision::master;  ///< Number of master weights, gradients and slots.
+  using device = typename M::device;        ///< Where the model computes.
+  using stream = typename device::stream;   ///< A queue of the device's work.
+  using span = span_on<Real, device>;       ///< Numbers in the device's memory.
   /// Whether every rank's accept() gets the same gradient, the exact mean.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
+  /// Whether ranks may hold different weights: the optimizer or the reducer is not exact.
   static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
   static_assert(detail::train::require_compatible<O, R>::holds);
   static_assert(detail::optim::has_optimizer_members<O, Real, device>() &&
@@ -58,6 +59,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   static_assert(detail::comm::reducer_check<R, Real, device>::holds);
   static_assert(detail::schedule::has_schedule_members<S>());
 
+  /// Makes the arena, and initializes the weights. @throws usage_error for an option or a
+  /// hyper-parameter out of its range; error where ranks have other settings, and where momentum
+  /// diverges on the topology.
   [[gnu::cold]] trainer(M& model, O optimizer, S schedule, R reducer, trainer_options options = {})
       : model_(model),
         optimizer_(optimizer),
@@ -120,34 +124,53 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::nn::pack_restored(model_, weights(), packed_parameters_, state.model, stream_);
   }
 
+  /// The model, whose members may change between steps.
   [[nodiscard]] M& model() { return model_; }
-  [[nodiscard]] const O& optimizer() const { return optimizer_; }
+  [[nodiscard]] const O& optimizer() const { return optimizer_; }  ///< The trainer's copy.
+  /// The trainer's copy, which observations change.
   [[nodiscard]] S& schedule() { return schedule_; }
-  [[nodiscard]] const S& schedule() const { return schedule_; }
-  [[nodiscard]] const R& reducer() const { return reducer_; }
-  [[nodiscard]] const auto& comm() const { return reducer_.comm; }
+  [[nodiscard]] const S& schedule() const { return schedule_; }     ///< The trainer's copy.
+  [[nodiscard]] const R& reducer() const { return reducer_; }       ///< The trainer's copy.
+  [[nodiscard]] const auto& comm() const { return reducer_.comm; }  ///< The reducer's communicator.
+  /// The options in use: `overlap` may have been turned off.
   [[nodiscard]] const trainer_options& options() const { return options_; }
+  /// The weights as kernels read them.
   [[nodiscard]] typename M::packed_parameters& packed_parameters() { return packed_parameters_; }
-  [[nodiscard]] stream compute() const { return stream_; }
+  [[nodiscard]] stream compute() const { return stream_; }  ///< The stream of the steps' work.
+  /// Ranges of the arena that are exchanged as one, in the order in which they become ready.
   [[nodiscard]] auto buckets() const { return exchange_.buckets(); }
+  /// All segments: trainable ones first, then the running statistics.
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
+  /// Updates so far, skipped ones included.
   [[nodiscard]] std::int64_t steps_taken() const { return state_.progress.step; }
+  /// What fit keeps between steps.
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
+  /// Memory of this rank's planes.
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
+  /// How kernels are launched, and why; for logs.
   [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(model_); }
+  /// Whether steps test the gradient for NaN and infinity.
   [[nodiscard]] bool checks_gradient() const { return always_checks || options_.check_finite; }
 
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
+  /// Gradients as the last step left them. @throws usage_error where frozen layers have none.
   [[nodiscard]] span grads() { return planes_.grads(); }
-  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }  ///< Of trained layers.
-  /// Of one segment, such as "layer1.0.conv1.weight".
+  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }  ///< Those of trained layers.
+  /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for another name.
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
+  /// Gradient of one segment. @throws usage_error for another name, or one without gradient.
   [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(held_grads(), name); }
+  /// Slot k of the optimizer. @throws usage_error where frozen layers have none.
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
+  /// That of trained layers; from k = O::slots on, those of the reducer.
   [[nodiscard]] auto held_slot(int k) { return planes_.held_slot(k); }
+  /// Slot k of the reducer. @throws usage_error where frozen layers have none.
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
+  /// Running statistics, the tail of the weights.
   [[nodiscard]] span statistics() { return planes_.statistics(); }
+  /// Quantiles of the last update's trust ratios; none if nothing adapts, or its gradient was not
+  /// finite. Blocks the host.
   [[nodiscard]] auto trust_ratios() {
     return detail::train::ratios(optimizer_, planes_, out_.info, stream_);
   }

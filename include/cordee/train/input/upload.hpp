@@ -35,10 +35,12 @@ concept EventTimer = requires(const D d, typename D::stream s, const typename D:
 
 }  // namespace detail::train
 
-/// Holds memory for the micro-batches of two updates on the device.
+/// Copies a loader's batches to the device, where it holds memory for the micro-batches of two
+/// updates.
 template <Device D>
 class upload {
  public:
+  /// Makes a stream for the copies.
   explicit upload(const D& device) : device_(device), copies_(device.make_stream()) {}
   upload(const upload&) = delete;
   upload& operator=(const upload&) = delete;
@@ -127,7 +129,8 @@ class upload {
 template <>
 class upload<cpu> {
  public:
-  explicit upload(const cpu&) {}
+  explicit upload(const cpu&) {}  ///< Needs nothing of the device.
+  /// `host` itself.
   std::span<const batch<cpu>> to(std::span<const batch<cpu>> host, cpu::stream) { return host; }
 };
 

@@ -37,10 +37,11 @@ namespace cordee::inline CORDEE_ABI {
 
 /// The quantization of one layer.
 struct calibrated_layer {
-  std::string name;
-  double low = 0, high = 0;          // the range of its input
-  double error = 0, saturation = 0;  // as above, in [0, 1]
-  std::vector<double> filter_errors;
+  std::string name;          ///< The layer's name in the network.
+  double low = 0, high = 0;  ///< Range of its input.
+  /// Relative error of its output, 0 or more, and share of its inputs outside of the range, 0 to 1.
+  double error = 0, saturation = 0;
+  std::vector<double> filter_errors;  ///< Mean error of each filter.
 };
 
 namespace detail::train {
@@ -63,8 +64,9 @@ concept RangeChoice =
 }  // namespace detail::train
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
-/// quantization errors. Throws usage_error for no batches, and for a percentile that has no meaning
-/// or stands beside a choice. Collective.
+/// quantization errors. Collective. @throws usage_error for no batches, and for a percentile that
+/// has no meaning or stands beside a choice; error for a feed with another normalization or other
+/// classes than training had.
 template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
   requires(detail::train::RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R& choice = {}) {

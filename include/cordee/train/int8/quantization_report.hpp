@@ -20,12 +20,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// The accuracy and loss that int8 costs, by layer.
 struct quantization_report {
-  std::vector<calibrated_layer> layers;
-  metrics fp32, int8;
-  std::vector<metrics> single;  // of each layer alone in int8
+  std::vector<calibrated_layer> layers;  ///< What calibrate returned.
+  metrics fp32, int8;                    ///< Metrics with no layer in int8, and with all.
+  std::vector<metrics> single;           ///< Metrics with each layer alone in int8.
 
-  /// The layer that adds most to the loss on its own.
+  /// The index of the layer that adds most to the loss on its own; 0 without layers.
   [[nodiscard]] std::size_t costliest() const {
     const auto most = std::max_element(
         single.begin(), single.end(),
@@ -35,7 +36,8 @@ struct quantization_report {
 
   /// Evaluates the network once for each layer and twice more. `calibrated` is what calibrate
   /// returned; biases are not corrected yet, or fp32 is not that of the trained network.
-  /// Collective.
+  /// Collective. @throws usage_error for another number of layers; else as
+  /// run_operations::evaluate.
   template <class Run, Dataset Data>
   [[nodiscard]] static quantization_report from(Run& run,
                                                 std::span<const calibrated_layer> calibrated,

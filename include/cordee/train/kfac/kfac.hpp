@@ -36,20 +36,28 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The optimizer inside gets the preconditioned gradient; its weight decay is added to that.
+/// K-FAC before another optimizer, which gets the preconditioned gradient; its weight decay is
+/// added to that.
 template <class Optimizer>
 struct kfac {
-  static constexpr agreement needs = Optimizer::needs;
+  static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
+  /// That of the wrapped optimizer.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
-  static constexpr int slots = Optimizer::slots;
+  static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
+  /// That of the wrapped optimizer.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
-  static constexpr bool has_preconditioner = true;
+  static constexpr bool has_preconditioner = true;  ///< See train/step/preconditioner.hpp.
 
-  Optimizer optimizer{};
-  double damping = 1e-3;
-  double batch_norm_damping = 16;  // times damping
-  int refresh = 1;                 // applied steps from one computation of the factors to the next
+  Optimizer optimizer{};  ///< The wrapped optimizer.
+  double damping = 1e-3;  ///< Damping of the factors. Range: finite, above 0, else usage_error.
+  /// Damping of batch norms' Fisher matrices, as a multiple of `damping`. Range: finite, above 0,
+  /// else usage_error.
+  double batch_norm_damping = 16;
+  /// Applied steps from one computation of the factors to the next. Unit: steps. Range: 1 or more,
+  /// else usage_error.
+  int refresh = 1;
 
+  /// Checks the model, at compile time.
   template <class M, class R>
   struct of_model {
     static_assert(M::device::host_memory, "kfac computes its factors on the CPU");
@@ -59,28 +67,34 @@ struct kfac {
         !requires { M::adversarial_copies; },
         "kfac has no factors of adversarial's copies, which pass other batch norms: train "
         "the network itself");
+    /// The preconditioner on the transport of the reducer R.
     using type = detail::train::kfac_preconditioner<typename R::communicator_type>;
   };
+  /// See train/step/preconditioner.hpp.
   template <class M, class R>
   using preconditioner = typename of_model<M, R>::type;
 
+  /// As the wrapped optimizer.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     return detail::optim::proposal(optimizer, v, info, s);
   }
+  /// Makes the step of the wrapped optimizer, with the preconditioned gradient.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     optimizer.accept(v, info, s);
   }
 
+  /// Checks the options, and the wrapped optimizer. @throws usage_error for one out of its range.
   void check() const {
     detail::optim::check_optimizer(optimizer);
     detail::optim::expects_positive("kfac", "damping", damping);
     detail::optim::expects_positive("kfac", "batch_norm_damping", batch_norm_damping);
     expects(refresh > 0, "kfac: refresh is a number of steps, 1 or more");
   }
+  /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("kfac, damping ", damping, " (batch norm ", batch_norm_damping,
                   " times that), factors of every ", refresh, ". step, of ",

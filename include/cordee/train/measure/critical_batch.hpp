@@ -18,21 +18,27 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// The fit, and what it predicts for other batches.
 struct critical_batch {
   /// A run that reached the target.
   struct run {
+    /// Samples of an update, and updates to the target. Range: above 0, else usage_error.
     double batch = 0, updates = 0;
   };
 
-  double fewest_updates = 0, fewest_samples = 0;  // S_min, E_min
-  double relative_error = 0;                      // root mean square of 1 - S(B_i)/S_i
+  /// S_min and E_min, the limits for large and for small batches.
+  double fewest_updates = 0, fewest_samples = 0;
+  double relative_error = 0;  ///< Root mean square of 1 - S(B_i)/S_i over the runs.
 
   /// B_crit, from which more workers save less time than they cost samples.
   [[nodiscard]] double batch() const { return fewest_samples / fewest_updates; }
+  /// S(B), updates to the target at batch `at`.
   [[nodiscard]] double updates(double at) const { return fewest_updates + fewest_samples / at; }
+  /// E(B), samples to the target at batch `at`.
   [[nodiscard]] double samples(double at) const { return at * updates(at); }
 
-  /// Throws error if the runs are fitted by no positive S_min and E_min.
+  /// Fits the runs. @throws usage_error for a run without positive batch and updates, or for runs
+  /// at a single batch; error if no positive S_min and E_min fit them.
   [[nodiscard]] static critical_batch fit(std::span<const run> runs);
 };
 

@@ -31,16 +31,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Passed to `fit` among the callbacks: evaluates `dataset` at the end of each epoch, in batches of
-/// `batch` samples per rank, two of which are in memory. 0: those of a micro-batch, at most 250, so
-/// that evaluation needs no more activations than training. `decode_threads` read them, as
-/// loader_options::decode_threads: 0 are the cores of this rank for decoded images, else one.
+/// Passed to `fit` among the callbacks: evaluates a data set at the end of each epoch.
 template <class S>
 struct validation {
   static_assert(detail::data::has_dataset_members<S>());
 
+  /// Data of the network's shape and the training's classes, with one sample or more, else error.
   S dataset;
+  /// Samples of a batch on one rank, two of which are in memory; 0: a micro-batch's, at most 250.
+  /// Unit: samples. Range: 0 or more, else usage_error. Default: evaluation needs no more
+  /// activations than training.
   int batch = 0;
+  /// Threads that read; 0: the cores of this rank for decoded images, else one. Range: 0 to 1024,
+  /// else usage_error.
   int decode_threads = 0;
 };
 template <class S>

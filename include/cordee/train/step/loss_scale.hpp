@@ -22,14 +22,23 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
 
-/// growth = backoff = 1 keeps the initial scale.
+/// Options of dynamic loss scaling; growth = backoff = 1 keeps the initial scale.
 struct loss_scaling {
+  /// S of the first step. Range: a positive normal number of single precision, else usage_error.
+  /// Default: as torch.amp.GradScaler.
   double initial = 65536;
+  /// Factor of S after `interval` finite steps. Range: finite, 1 or more, else usage_error.
+  /// Default: as torch.amp.GradScaler.
   double growth = 2;
+  /// Factor of S after a gradient that is not finite. Range: 0 < backoff <= 1, else usage_error.
+  /// Default: as torch.amp.GradScaler.
   double backoff = 0.5;
+  /// Finite steps in a row before S grows. Unit: steps. Range: 1 or more, else usage_error.
+  /// Default: as torch.amp.GradScaler.
   int interval = 2000;
-  /// S falls no lower. 1, as in Megatron-LM and DeepSpeed: a smaller one makes gradients smaller
-  /// than they are without scaling, so what overflows at 1 is not the scaled loss.
+  /// Least S. Range: a positive normal number of single precision, at most `initial`, else
+  /// usage_error. Default: as Megatron-LM and DeepSpeed: a smaller one makes gradients smaller than
+  /// they are without scaling, so what overflows at 1 is not the scaled loss.
   double smallest = 1;
 
   /// The scale after `value` and a gradient that is not finite.
@@ -37,7 +46,7 @@ struct loss_scaling {
     const double next = value * backoff, least = smallest < value ? smallest : value;
     return static_cast<float>(next < least ? least : next);
   }
-  /// Throws usage_error for values without meaning.
+  /// Checks the options. @throws usage_error for one out of its range.
   void check() const {
     using single = std::numeric_limits<float>;  // the type of S and of 1/S
     expects(initial >= single::min() && initial <= single::max(),

@@ -19,45 +19,51 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Options of a run's steps.
 struct trainer_options {
-  /// Largest bucket, in bytes of gradients; a larger parameter tensor is a bucket of its own. 0: 1
-  /// MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round trips of its own; or
-  /// what the transport states, if that is more (8 MiB over mpi, 25 MiB over nccl).
+  /// Largest bucket of gradients; a larger parameter tensor is a bucket of its own. Unit: bytes.
+  /// Range: any. Default: 1 MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round
+  /// trips of its own; or what the transport states, if that is more (8 MiB over mpi, 25 MiB over
+  /// nccl).
   std::size_t bucket_bytes = 0;
-  /// Exchange buckets during backward, with optimizers that are `eager`; not over nccl where the
-  /// host sums batch statistics (batch_norm_over), since NCCL wants one order of both.
+  /// Whether buckets are exchanged during backward, with optimizers that are `eager`; not over nccl
+  /// where the host sums batch statistics (batch_norm_over), since NCCL wants one order of both.
   bool overlap = true;
-  /// On a GPU, capture the launches of a step as graphs and replay them (graph_cache.hpp). Members
-  /// of the model such as `loss` may change between steps; memory that kernels use must
-  /// not be replaced by means other than the library's.
+  /// Whether the launches of a step are captured as graphs and replayed, on a GPU
+  /// (graph_cache.hpp). Members of the model such as `loss` may change between steps; memory that
+  /// kernels use must not be replaced by means other than the library's.
   bool capture_graphs = false;
-  /// Test the mean gradient for NaN and infinity where no computed norm does it anyway, and skip
-  /// steps where it fails. Without, such a gradient destroys the weights. A scaled loss is always
-  /// tested.
+  /// Whether the mean gradient is tested for NaN and infinity where no computed norm does it
+  /// anyway, and steps are skipped where it fails. Without, such a gradient destroys the weights. A
+  /// scaled loss is always tested.
   bool check_finite = true;
-  /// The run ends with an error after so many steps in a row without a finite gradient or, where
-  /// the loss is scaled, whose gradient is zero.
+  /// Steps in a row without a finite gradient or, where the loss is scaled, with a gradient of
+  /// zero, after which the run ends with an error. Unit: steps. Range: 1 or more, which is not
+  /// checked.
   int max_nonfinite_steps = 20;
-  /// It also ends when more than this share of 500 consecutive steps (0 to 499, 500 to 999, …) had
-  /// no finite gradient; 1: never.
+  /// Share of 500 consecutive steps (0 to 499, 500 to 999, …) above which steps without finite
+  /// gradient end the run, too; 1: never. Range: 0 to 1, else usage_error.
   double max_nonfinite_share = 0.2;
-  /// Throw at construction if momentum diverges on the reducer's topology
+  /// Whether construction fails with an error if momentum diverges on the reducer's topology
   /// (train/checks/stability_check.hpp).
   bool check_stability = true;
-  /// Batch norm's statistics are over the samples of so many consecutive ranks (Ying et al., 2018),
-  /// of fewer in the last group if it does not divide the ranks; 0: of all (SyncBatchNorm). Those
-  /// of all over `native<nccl>` are summed on the GPU in stream order; otherwise each layer has
-  /// three small exchanges of the host's, on a GPU below fp64 two.
+  /// Consecutive ranks over whose samples batch norm takes its statistics (Ying et al., 2018),
+  /// fewer in the last group if it does not divide the ranks; 0: all (SyncBatchNorm). Unit: ranks.
+  /// Range: 0 to the ranks of the run, else usage_error. Those of all over `native<nccl>` are
+  /// summed on the GPU in stream order; otherwise each layer has three small exchanges of the
+  /// host's, on a GPU below fp64 two.
   int batch_norm_over = 1;
-  /// Measure the gradient noise scale in each step (gradient_noise.hpp), by one more norm of this
-  /// rank's gradient. `fit` reports it in step_record::noise.
+  /// Whether each step measures the gradient noise scale (gradient_noise.hpp), by one more norm of
+  /// this rank's gradient. `fit` reports it in step_record::noise. Range: true only with two ranks
+  /// or more, an optimizer that averages gradients, and check_finite, else usage_error.
   bool measure_gradient_noise = false;
-  /// Of the initial weights and of dropout.
+  /// Seed of the initial weights and of dropout. Range: any.
   std::uint64_t seed = 0;
-  /// For precisions that scale their loss (fp16).
+  /// The factor on the loss, for precisions that scale it (fp16).
   detail::train::loss_scaling loss_scaling{};
-  /// Tensors whose names begin with one of these keep their bits, as their batch norms' running
-  /// statistics do (frozen_layers.hpp): "conv1, bn1, layer1".
+  /// Tensors that are frozen, by the beginnings of their names: "conv1, bn1, layer1"
+  /// (frozen_layers.hpp). They keep their bits, as do their batch norms' running statistics. Range:
+  /// each the beginning of a tensor's name, with one tensor left to train, else usage_error.
   detail::train::frozen_layers freeze{};
 };
 
