@@ -73,7 +73,7 @@ class subgroup {
                 typename D::stream s) const {
     with_parent_ranks(out, in, [&](auto o, auto i) { parent_.exchange(o, i, s); });
   }
-  /// The parent's sum of what arrives, with peers likewise.
+  /// The parent's exchange_add, with peers likewise.
   template <class Real, Device D>
     requires detail::comm::FusedAddOn<Communicator, Real, D>
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

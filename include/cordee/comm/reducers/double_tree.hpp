@@ -123,7 +123,7 @@ struct double_tree : exact_method<double_tree<Communicator>, Communicator> {
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n / static_cast<std::size_t>(chunks(n)) + 1) * sizeof(Real);
   }
-  /// Those of both halves together.
+  /// The chunks of both halves together.
   /// @throws usage_error if `chunk` is 0.
   [[nodiscard]] int chunks(std::size_t n) const {
     expects(chunk > 0, "double_tree: a chunk has at least one number");

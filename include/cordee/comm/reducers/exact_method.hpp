@@ -19,7 +19,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A method with options, as in my_reducer{comm, 3}, has them as members and a constructor.
+/// Base of a reducer that is a schedule of hops. A method with options, as in my_reducer{comm, 3},
+/// has them as members and a constructor.
 template <class Self, class Communicator>
 struct exact_method : reducer_base<Communicator> {
   using communicator_type = Communicator;  ///< See ReducerOn.

@@ -33,7 +33,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Code of the largest magnitudes of a tensor, with their places.
+/// A code: the numbers of largest magnitude in each tensor, with their places.
 struct top_k {
   /// Share of a tensor's numbers that is sent, rounded up to a whole number. Range: 0 < fraction <=
   /// 1, else usage_error.
@@ -97,7 +97,7 @@ struct top_k {
   }
 };
 
-/// Code of the signs of a tensor, times its mean magnitude.
+/// A code: the sign of each number, and the mean magnitude of each tensor.
 struct scaled_sign {
   /// Length of the code of n numbers: the mean, and a bit for each.
   template <class Real>

@@ -20,7 +20,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Exact mean by halves of the vector.
+/// Exact mean in log2 p halvings of the vector and as many doublings.
 template <class Communicator>
 struct halving_doubling : exact_method<halving_doubling<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;  ///< See exact_method.

@@ -66,7 +66,7 @@ struct reducer_base {
   using communicator_type = Communicator;
   static constexpr bool lossless = true;  ///< The wire keeps every bit.
   static constexpr int slots = 0;         ///< No memory outlives a step.
-  /// None of the optional properties at the header's top.
+  /// The reducer has none of the optional properties at the header's top.
   static constexpr bool single_message = false, capturable = false, residual_slots = false;
 
   Communicator comm;  ///< The ranks that mix.

@@ -32,7 +32,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Mode of a server whose mean all ranks wait for.
+/// Mode of a server: every rank waits for the mean of all.
 struct synchronous {};
 
 template <class Communicator, class Mode = synchronous>

@@ -38,9 +38,9 @@ struct exponential_failures {
     return time - mtbf / ranks * std::log1p(-random.uniform());
   }
 };
-/// At given seconds, ascending.
+/// Failures at given times.
 struct failures_at {
-  /// Ascending times (not checked).
+  /// The times, ascending (not checked). Unit: seconds.
   std::vector<double> seconds;
   /// The first of the times after `time`; infinity if there is none.
   double operator()(double time, std::int64_t) const {
@@ -59,13 +59,13 @@ struct checkpointing {
   std::int64_t interval = 1;
 };
 
-/// seconds = steps + checkpoints + lost + restarts.
+/// What a run with failures took: seconds = steps + checkpoints + lost + restarts.
 struct interrupted_run {
-  /// The whole run, and its checkpoints that were not lost. Unit: seconds.
+  /// Time of the whole run, and of the checkpoints that were not lost. Unit: seconds.
   double seconds = 0, checkpoints = 0;
-  /// Computed or written in vain, and in restarts. Unit: seconds.
+  /// Time of steps and checkpoints in vain, and of restarts. Unit: seconds.
   double lost = 0, restarts = 0;
-  std::int64_t failures = 0;  ///< Those in restarts, too.
+  std::int64_t failures = 0;  ///< How many failures there were, those in restarts too.
 };
 
 /// Steps between checkpoints by Young's formula, at least one.
@@ -88,7 +88,7 @@ inline void expect_sensible(std::int64_t steps, double step_seconds, const check
 
 }  // namespace detail::comm
 
-/// A run of `steps` steps.
+/// Runs `steps` steps, with restarts from the last checkpoint after failures.
 /// @throws error if a million failures do not let it end; usage_error for a negative number of
 /// steps, a step without time or `c` outside its ranges.
 template <class Failures>
@@ -122,7 +122,7 @@ interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const
   return run;
 }
 
-/// The mean of simulate_failures over exponential_failures.
+/// The mean of simulate_failures' seconds over exponential_failures.
 /// @throws usage_error for arguments outside their ranges.
 inline double expected_seconds(std::int64_t steps, double step_seconds, const checkpointing& c,
                                double mtbf, int ranks) {

@@ -34,13 +34,13 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What one rank computes in a step, in seconds, and the parameters whose gradients it sends.
 struct step_profile {
-  /// Making the next batch, the forward pass and the update. Unit: seconds.
+  /// Time of making the next batch, of the forward pass and of the update. Unit: seconds.
   double loader = 0, forward = 0, optimizer = 0;
   std::vector<segment> table;  ///< Trainable tensors, in the order of the forward pass.
-  /// Backward of each tensor's layer, divided among the layer's tensors. Unit: seconds. Range: one
-  /// for each tensor, else usage_error.
+  /// Time of backward in each tensor's layer, divided among the layer's tensors. Unit: seconds.
+  /// Range: one for each tensor, else usage_error.
   std::vector<double> backward;
-  /// Making adversarial copies; their passes are in the others. Unit: seconds.
+  /// Time of making adversarial copies; their passes are in the others. Unit: seconds.
   double adversary = 0;
 
   /// The sum of `backward`, in seconds.
@@ -49,7 +49,7 @@ struct step_profile {
     for (const double seconds : backward) sum += seconds;
     return sum;
   }
-  /// Without waiting for the loader or for messages.
+  /// Seconds of forward, backward and the update: a step without waits and adversary.
   [[nodiscard]] double total() const { return forward + backward_total() + optimizer; }
 };
 
@@ -60,9 +60,9 @@ struct no_stragglers {
   /// 1.
   double operator()(int, std::int64_t) const { return 1; }
 };
-/// The last ranks, in all steps.
+/// The last ranks are slower, in all steps.
 struct constant_stragglers {
-  int from_rank = 0;  ///< The first of them.
+  int from_rank = 0;  ///< The first slow rank.
   double factor = 3;  ///< By which they take longer. Range: 0 or more (not checked).
   /// The factor for this rank in this step.
   double operator()(int rank, std::int64_t) const { return rank >= from_rank ? factor : 1; }
@@ -80,7 +80,8 @@ struct exponential_stragglers {
 };
 /// Pareto's distribution from 1 on: P(factor > x) = x^-shape, whose mean is shape / (shape - 1).
 struct heavy_tailed_stragglers {
-  double shape = 3;  ///< Of the tail; up to 1 the mean is infinite. Range: above 0 (not checked).
+  /// Exponent of the tail; up to 1 the mean is infinite. Range: above 0 (not checked).
+  double shape = 3;
   std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
   /// The factor for this rank in this step.
   double operator()(int rank, std::int64_t step) const {
@@ -107,11 +108,11 @@ struct step_options {
 
 /// What simulate_steps returns.
 struct simulated_steps {
-  /// A step, of the rank that ends last; the mean over steps. Unit: seconds.
+  /// Length of a step, of the rank that ends last; the mean over steps. Unit: seconds.
   double seconds = 0;
   /// Of those, waiting for messages; the mean over steps and ranks. Unit: seconds.
   double exposed = 0;
-  simulation totals{};  ///< Of all steps together.
+  simulation totals{};  ///< What all steps together amount to.
 
   /// Share of a step in which a rank waits for messages; NaN if steps take no time.
   [[nodiscard]] double exposed_share() const { return exposed / seconds; }

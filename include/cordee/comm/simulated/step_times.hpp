@@ -121,7 +121,9 @@ class step_times_file {
 }  // namespace detail::comm
 
 /// The times of a step on `images` images: forward and backward in proportion to their number, the
-/// optimizer as measured. Throws error for what is no table of this network, with the line.
+/// optimizer as measured.
+/// @throws error, with the line, for what is no table of this network; usage_error for less than
+/// one image.
 inline step_profile read_step_times(std::istream& in, std::span<const segment> table, int images) {
   expects(images > 0, "read_step_times: images are at least 1");
   detail::comm::step_times_file file(table, images);

@@ -29,7 +29,7 @@ struct one_peer {
   [[nodiscard]] int period(int size) const { return std::max(1, detail::comm::powers_below(size)); }
   /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
-  /// The one rank; none for a single rank.
+  /// The one neighbour of this round; none for a single rank.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size == 1) return {};
     return {{detail::comm::wrapped(rank - (1 << round % period(size)), size), 0.5}};
@@ -55,7 +55,7 @@ struct xor_matching {
             "random_matching serve any even number, one_peer any number");
     return std::vector<int>(static_cast<std::size_t>(detail::comm::powers_below(size)), 2);
   }
-  /// The one rank; none for a single rank.
+  /// The one neighbour of this round; none for a single rank.
   /// @throws usage_error unless `size` is a power of two.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     const int rounds = period(size);
@@ -72,7 +72,7 @@ struct odd_even {
 
   /// 2: one neighbour, then the other.
   [[nodiscard]] int period(int) const { return 2; }
-  /// The one rank; none for a single rank.
+  /// The one neighbour of this round; none for a single rank.
   /// @throws usage_error for another odd number of ranks.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size == 1) return {};
@@ -96,7 +96,7 @@ struct random_matching {
 
   /// 0: rounds never repeat.
   [[nodiscard]] int period(int) const { return 0; }
-  /// The one rank; none for a single rank.
+  /// The one neighbour of this round; none for a single rank.
   /// @throws usage_error for another odd number of ranks.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size == 1) return {};

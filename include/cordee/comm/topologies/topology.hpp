@@ -30,7 +30,7 @@ namespace topologies {
 /// A message from `peer`, which counts `weight` in the receiver's mean.
 struct edge {
   int peer;       ///< The rank that sends.
-  double weight;  ///< Of its numbers in the receiver's mean.
+  double weight;  ///< What its numbers count in the receiver's mean.
 };
 }  // namespace topologies
 

@@ -43,12 +43,12 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
   friend base;
 
  public:
-  /// In messages.
+  /// The transport's name in messages.
   static constexpr std::string_view name = "mpi";
   /// Of powers of two the first with 0.9 of the rate of 16 MiB, by a ring of two ranks.
   static constexpr std::size_t bucket_bytes = std::size_t{8} << 20;
 
-  using options = detail::comm::mpi_options;  ///< Of launch().
+  using options = detail::comm::mpi_options;  ///< Options of launch().
 
   /// Runs f(comm) in this process, one of those that mpirun or srun has started, with its share of
   /// the node's cores as workers, and returns when all ranks have ended. A GPU made there without

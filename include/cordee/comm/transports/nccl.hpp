@@ -98,7 +98,7 @@ class nccl {
  public:
   /// See TransportOn.
   static constexpr bool blocks_host = true;
-  /// In messages.
+  /// The transport's name in messages.
   static constexpr std::string_view name = "nccl";
   /// PyTorch's DistributedDataParallel's (bucket_cap_mb); not measured here.
   static constexpr std::size_t bucket_bytes = std::size_t{25} << 20;
@@ -107,7 +107,7 @@ class nccl {
   /// concurrently"): nccl/world.hpp.
   static constexpr bool concurrent_contexts = false;
 
-  using options = detail::comm::nccl_options;  ///< Of launch().
+  using options = detail::comm::nccl_options;  ///< Options of launch().
 
   /// Runs f(comm) in this process, one of those that torchrun, mpirun or srun has started, with the
   /// GPU of its local rank as the current one and its share of the node's cores as workers, and
@@ -135,8 +135,9 @@ class nccl {
   [[nodiscard]] int rank() const { return world_->rank(); }
   /// How many processes the run has.
   [[nodiscard]] int size() const { return world_->size(); }
-  /// The first transfer on the context of requests or of replies makes its NCCL communicator, and
-  /// waits for that of every rank.
+  /// The same ranks on context k (comm/transports/transport.hpp). The first transfer on the context
+  /// of requests or of replies makes its NCCL communicator, and waits for that of every rank.
+  /// @throws usage_error for a context that does not exist.
   [[nodiscard]] nccl duplicate(int k) const {
     expects(k >= 0 && k < detail::comm::context_count, "nccl: no such context");
     return nccl{world_, k};
@@ -218,7 +219,8 @@ class nccl {
 
   /// So many bytes of ncclMemAlloc, registered until the last copy of the pointer is destroyed, of
   /// undefined content: for what every rank averages in place again and again, from the same offset
-  /// on. Null with one rank, for zero bytes and before NCCL 2.19. Throws out_of_memory.
+  /// on. Null with one rank, for zero bytes and before NCCL 2.19.
+  /// @throws error without memory; usage_error for another GPU than the communicator's.
   template <Device D>
     requires detail::device::CudaStream<typename D::stream>
   [[nodiscard]] std::shared_ptr<void> allocate_registered(const D& device,

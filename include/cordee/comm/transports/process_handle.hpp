@@ -32,6 +32,7 @@ class process_handle {
   /// How many processes the run has.
   [[nodiscard]] int size() const { return world_->size(); }
   /// The same rank with context k of messages (comm/transports/transport.hpp).
+  /// @throws usage_error for a context that does not exist.
   [[nodiscard]] Self duplicate(int k) const {
     if (k < 0 || k >= context_count) throw usage_error(concat(Self::name, ": no such context"));
     return Self(world_, k);
@@ -47,7 +48,8 @@ class process_handle {
     });
   }
 
-  /// See AnySource. Requires the request context.
+  /// See AnySource.
+  /// @throws usage_error on another context than that of requests.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
     if (context_ != request_context)
       throw usage_error(concat(Self::name, ": probe_any requires the request context"));

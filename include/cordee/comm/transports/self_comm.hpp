@@ -16,7 +16,7 @@ namespace cordee::inline CORDEE_ABI {
 struct self_comm {
   static constexpr bool blocks_host = false;  ///< See TransportOn.
 
-  /// The only rank is 0.
+  /// 0, at compile time.
   [[nodiscard]] static constexpr int rank() { return 0; }
   /// 1, at compile time, so that code that exchanges is left out.
   [[nodiscard]] static constexpr int size() { return 1; }

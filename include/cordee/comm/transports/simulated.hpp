@@ -36,7 +36,7 @@ namespace cordee::inline CORDEE_ABI {
 class simulated {
  public:
   static constexpr bool blocks_host = false;  ///< See TransportOn.
-  /// In messages.
+  /// The transport's name in messages.
   static constexpr std::string_view name = "simulated";
   static constexpr std::size_t bucket_bytes = std::size_t{16} << 20;  ///< The default of a GPU.
 

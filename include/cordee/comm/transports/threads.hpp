@@ -47,10 +47,10 @@ class threads {
  public:
   /// See TransportOn.
   static constexpr bool blocks_host = true;
-  /// In messages.
+  /// The transport's name in messages.
   static constexpr std::string_view name = "threads";
 
-  using options = detail::comm::thread_options;  ///< Of launch().
+  using options = detail::comm::thread_options;  ///< Options of launch().
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
   /// have ended. A GPU made there without an ordinal is that of the rank's number; where the
@@ -108,7 +108,8 @@ class threads {
     context_.transfer<D>(out, in, add_message<Real>, s);
   }
 
-  /// See AnySource. Requires the request context.
+  /// See AnySource.
+  /// @throws usage_error on another context than that of requests.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
     expects(context_.number() == detail::comm::request_context,
             "threads: probe_any requires the request context");

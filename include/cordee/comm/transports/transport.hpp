@@ -61,7 +61,7 @@ struct send_op {
 template <Device D>
 struct recv_op {
   int peer;                     ///< The rank that sends it.
-  span_on<std::byte, D> bytes;  ///< As long as the message.
+  span_on<std::byte, D> bytes;  ///< Receives the message, which must be as long.
 };
 
 /// A communicator: a copyable handle of one rank. Optional members are at the header's top.

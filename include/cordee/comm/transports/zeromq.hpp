@@ -51,10 +51,10 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
   friend base;
 
  public:
-  /// In messages.
+  /// The transport's name in messages.
   static constexpr std::string_view name = "zeromq";
 
-  using options = detail::comm::zeromq_options;  ///< Of launch().
+  using options = detail::comm::zeromq_options;  ///< Options of launch().
 
   /// Runs f(comm) in this process, whose rank the environment gives (RANK and WORLD_SIZE, or
   /// another launcher's), with its share of the node's cores as workers, and returns when all ranks

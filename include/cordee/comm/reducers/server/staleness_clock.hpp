@@ -28,7 +28,8 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of an asynchronous server.
 struct asynchronous {
-  static constexpr int unlimited = std::numeric_limits<int>::max();  ///< No limit.
+  /// No limit; of softsync, each push is an update.
+  static constexpr int unlimited = std::numeric_limits<int>::max();
 
   /// n of n-softsync (Zhang et al. 2015): one update is the mean of floor(ranks / n) pushes, and of
   /// one push where n exceeds the number of ranks. Range: 1 or more, else usage_error.

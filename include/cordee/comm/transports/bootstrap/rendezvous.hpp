@@ -167,7 +167,7 @@ struct rendezvous_tcp {
   [[nodiscard]] int port() const { return known_address().port; }
   /// Does nothing: all ranks know the address.
   void publish(const detail::comm::bootstrap_address&) const {}
-  /// The address.
+  /// Always the address, with the secret.
   /// @throws error without one for several ranks.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     const detail::comm::master_address known = known_address();
@@ -225,7 +225,7 @@ struct rendezvous_file {
     throw error(concat("rendezvous_file: cannot write ", path,
                        ": choose a folder that all ranks can access and rank 0 may write to"));
   }
-  /// What the file has; empty while it has no address.
+  /// The address in the file; empty while there is none.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     const std::string line = detail::comm::first_line(path, detail::comm::longest_address);
     if (line.empty() || line.size() == detail::comm::longest_address) return {};  // none of ours
@@ -237,10 +237,10 @@ struct rendezvous_file {
 template <class Communicator>
   requires TransportOn<Communicator, cpu>
 struct rendezvous_comm {
-  Communicator comm;                                          ///< Of the run's ranks.
+  Communicator comm;  ///< A communicator of the run's ranks.
   std::optional<detail::comm::bootstrap_address> received{};  ///< State: what find() has received.
 
-  /// The communicator's rank.
+  /// Rank and size of the communicator.
   [[nodiscard]] detail::comm::rank_assignment assignment() const {
     return {comm.rank(), comm.size(), "rendezvous_comm"};
   }

@@ -13,12 +13,12 @@ namespace cordee::inline CORDEE_ABI {
 /// The chain of messages and reductions that ends last: on links of one speed
 /// seconds = messages * latency + bytes / bandwidth + reduced_bytes * gamma.
 struct critical_path {
-  double seconds = 0;  ///< When it ends.
+  double seconds = 0;  ///< The time at which it ends.
   /// Messages on it, their bytes, and bytes that it adds to others.
   std::uint64_t messages = 0, bytes = 0, reduced_bytes = 0;
 };
 
-/// A message of n bytes between two ranks takes latency + n / bandwidth.
+/// Speed of a link: a message of n bytes takes latency + n / bandwidth.
 struct link_parameters {
   /// Unit: seconds; bytes a second. Range: 0 or more; above 0 (neither is checked).
   double latency = 0, bandwidth = 1e30;

@@ -40,7 +40,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// GPUs below nodes below racks below one core.
 struct fat_tree {
-  /// Each one's way up, and its way down.
+  /// Links of a GPU, of a node and of a rack: each one's way up, and its way down.
   link_parameters gpu{}, node{}, rack{};
   /// Sizes of nodes and racks. Range: 1 or more (not checked).
   int gpus_per_node = 8, nodes_per_rack = 16;
@@ -113,7 +113,7 @@ struct torus {
 
 /// Groups of routers, connected in pairs, as are the groups.
 struct dragonfly {
-  /// Of a GPU up and down, between two routers of a group, between two groups.
+  /// Links of a GPU (up and down), between two routers of a group, and between two groups.
   link_parameters gpu{}, local{}, global{};
   /// Sizes of routers and groups. Range: 1 or more (not checked).
   int gpus_per_router = 4, routers_per_group = 8;

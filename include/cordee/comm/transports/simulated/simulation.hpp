@@ -17,7 +17,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What simulated::launch returns.
 struct simulation {
-  /// To the end of the fiber that ends last.
+  /// The critical path to the end of the fiber that ends last.
   critical_path path{};
   /// Rounds on the critical path, as in testing/counting_communicator.hpp; messages and bytes that
   /// all ranks sent.
