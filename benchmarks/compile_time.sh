@@ -40,13 +40,13 @@ without_umbrella() {  # FROM TO HEADER...
   { printf '#include <cordee/%s.hpp>\n' "$@" && sed 1d "$work/$from.cpp"; } >"$work/$to.cpp"
 }
 shared=(data/loader data/synthetic optim/sgd precision/fp32 schedule/constant train/trainer)
-without_umbrella minimal_umbrella minimal "${shared[@]}" comm/solo nn/linear nn/network nn/pooling nn/sequential ops/engines/reference/engine
+without_umbrella minimal_umbrella minimal "${shared[@]}" comm/reducers/solo nn/linear nn/network nn/pooling nn/sequential ops/engines/reference/engine
 program 'resnet<8, fp32, cpu, resnet_options{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{comm}' >"$work/resnet8.cpp"
 program 'resnet<110, fp32, cpu, resnet_options{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{comm}' >"$work/resnet110.cpp"
 program 'resnet<50, fp32, cpu, resnet_options{.image = {1, 64, 64}, .classes = 10}>' 'threads::launch(4, train);' 'ring{comm}' \
   '{1, 64, 64}' >"$work/resnet50.cpp"
 for name in resnet110 resnet50; do
-  without_umbrella $name ${name}_own "${shared[@]}" comm/ring comm/threads nn/resnet ops/engines/direct/engine
+  without_umbrella $name ${name}_own "${shared[@]}" comm/reducers/ring comm/transports/threads nn/resnet ops/engines/direct/engine
 done
 program 'resnet<50, fp16, gpu, resnet_options{.image = {1, 64, 64}, .classes = 10}>' 'train(self_comm{});' 'solo{}' \
   '{1, 64, 64}' >"$work/resnet50_gpu.cu"
