@@ -116,7 +116,8 @@ data_sources open_sources(const settings& s, const extent& image, int classes) {
   const dataset none{synthetic{image, {classes}, 1, s.seed}};
   const bool reads_data = s.evaluate || !known.has_normalization;
   data_sources data = reads_data ? open_data(s, image) : data_sources{none, none, {}};
-  if (predicts && !known.class_names.empty()) data.class_names = known.class_names;
+  if (predicts && !known.class_names.empty())
+    data.class_names = detail::train::to_vector(known.class_names);
   for (std::size_t c = 0; known.has_normalization && c < static_cast<std::size_t>(image.channels);
        ++c) {
     data.norm.mean[c] = static_cast<double>(known.normalization.mean[c]);

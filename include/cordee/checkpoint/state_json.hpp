@@ -75,7 +75,7 @@ inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
 inline nlohmann::json to_json(const train::run_state& s) {
   nlohmann::json schedule = nlohmann::json::array();
   for (const double x : s.schedule) schedule.push_back(to_json(x));
-  nlohmann::json data{{"classes", s.fit.data.class_names}};
+  nlohmann::json data{{"classes", train::to_vector(s.fit.data.class_names)}};
   if (s.fit.data.has_normalization) {
     data["mean"] = s.fit.data.normalization.mean;
     data["scale"] = s.fit.data.normalization.scale;
@@ -152,7 +152,8 @@ inline train::run_state to_run_state(const nlohmann::json& j) {
     s.fit.noise.averages[k] = to_double(j.at("noise").at(k));
   if (j.contains("data")) {  // else of an older version
     const nlohmann::json& data = j.at("data");
-    data.at("classes").get_to(s.fit.data.class_names);
+    for (const auto& name : data.at("classes").get<std::vector<std::string>>())
+      s.fit.data.class_names.add(name);
     s.fit.data.has_normalization = data.contains("mean");
     if (s.fit.data.has_normalization) {
       data.at("mean").get_to(s.fit.data.normalization.mean);
@@ -213,10 +214,13 @@ nlohmann::json describe_model(const M& model) {
 }
 
 /// What a run must share with a checkpoint to go on, for the most part, what it should, and where
-/// it was made.
+/// it was made. Numbers in its texts have as many digits as give them back or, as an older version
+/// wrote them, six.
 template <class Run>
-nlohmann::json describe_run(Run& run) {
+nlohmann::json describe_run(Run& run, bool exact_numbers = true) {
+  const core::exact_numbers all_digits(exact_numbers);
   return {{"format", format},
+          {"exact_numbers", exact_numbers},
           {"cordee", std::string(version)},
           {"step", run.steps_taken()},
           {"ranks", run.comm().size()},
@@ -244,7 +248,9 @@ inline void expect_description(const nlohmann::json& saved) {
        {"precision", "device", "optimizer_type", "optimizer", "reducer", "schedule", "network"})
     (void)saved.at(name).get_ref<const std::string&>();
   (void)saved.at("options").get_ref<const nlohmann::json::object_t&>();
-  if (saved.contains("model"))  // else of an older version
+  if (saved.contains("exact_numbers"))  // else of an older version
+    (void)saved.at("exact_numbers").get_ref<const bool&>();
+  if (saved.contains("model"))  // likewise
     (void)saved.at("model").get_ref<const nlohmann::json::object_t&>();
 }
 

@@ -27,6 +27,7 @@ struct part {
     double number;
   };
 
+  part() {}  // unspecified
   // Out of line, so that a message is a sequence of calls and takes little time to compile.
   [[gnu::cold, gnu::noinline]] part(std::string_view s) : kind(string), characters(s) {}
   [[gnu::cold, gnu::noinline]] part(const char* s) : part(std::string_view(s)) {}
@@ -51,7 +52,9 @@ inline constinit thread_local bool writes_exact_numbers = false;
 /// simulated ranks share a thread.
 class exact_numbers {
  public:
-  exact_numbers() : before_(writes_exact_numbers) { writes_exact_numbers = true; }
+  exact_numbers(bool all_digits = true) : before_(writes_exact_numbers) {
+    writes_exact_numbers = all_digits;
+  }
   exact_numbers(const exact_numbers&) = delete;
   exact_numbers& operator=(const exact_numbers&) = delete;
   ~exact_numbers() { writes_exact_numbers = before_; }
@@ -60,28 +63,50 @@ class exact_numbers {
   bool before_;
 };
 
+/// The number's digits, in `digits`.
+[[gnu::cold, gnu::noinline]] inline std::string_view write_number(const part& p,
+                                                                  std::span<char, 32> digits) {
+  char *const first = digits.data(), *const last = first + digits.size();
+  if (p.kind == part::real) {
+    char* end = std::to_chars(first, last, p.number, std::chars_format::general, 6).ptr;
+    double read = 0;
+    if (writes_exact_numbers && (std::from_chars(first, end, read), read != p.number))
+      end = std::to_chars(first, last, p.number).ptr;
+    return {first, end};
+  }
+  const bool is_negative = p.kind == part::signed_integer && p.integer < 0;
+  auto rest = static_cast<unsigned long long>(p.integer);
+  if (is_negative) rest = 0 - rest;
+  char* begin = last;  // by hand: std::to_chars of integers is compiled into the program
+  do *--begin = static_cast<char>('0' + rest % 10);
+  while ((rest /= 10) != 0);
+  if (is_negative) *--begin = '-';
+  return {begin, last};
+}
+
 [[gnu::cold, gnu::noinline]] inline std::string join(const part* parts, std::size_t count) {
   std::string out;
   char digits[32];
-  for (const part* end = parts + count; parts != end; ++parts) {
-    const part& p = *parts;
-    if (p.kind == part::string) {
-      out.append(p.characters);
-      continue;
-    }
-    char *const first = digits, *const last = digits + sizeof digits, *written = first;
-    if (p.kind == part::signed_integer)
-      written = std::to_chars(first, last, p.integer).ptr;
-    else if (p.kind == part::unsigned_integer)
-      written = std::to_chars(first, last, static_cast<unsigned long long>(p.integer)).ptr;
-    else if (writes_exact_numbers)
-      written = std::to_chars(first, last, p.number).ptr;
-    else
-      written = std::to_chars(first, last, p.number, std::chars_format::general, 6).ptr;
-    out.append(first, written);
-  }
+  for (const part* end = parts + count; parts != end; ++parts)
+    // the only append, for it is compiled into the program
+    out.append(parts->kind == part::string ? parts->characters : write_number(*parts, digits));
   return out;
 }
+
+/// A message whose parts are not known at once. What it refers to outlives it.
+class message {
+ public:
+  static constexpr std::size_t most_parts = 48;
+
+  [[gnu::cold, gnu::noinline]] void add(const part& p) {
+    if (size_ < most_parts) parts_[size_++] = p;
+  }
+  [[nodiscard]] std::string text() const { return join(parts_, size_); }
+
+ private:
+  part parts_[most_parts];
+  std::size_t size_ = 0;
+};
 
 [[gnu::cold, gnu::noinline]] inline std::string group_digits(std::string_view digits) {
   char out[32];  // 64 bits have at most 20 digits or a sign and 19, and six commas

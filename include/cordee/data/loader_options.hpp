@@ -17,7 +17,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
-#include <cordee/io/file.hpp>
+#include <cordee/io/host_memory.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -66,7 +66,8 @@ class arena {
       : arena(device, table, planes, planes, 0) {}
   /// `planes` planes, of which the first `whole` are of the table's segments and the others of
   /// `part` numbers each; zero initially.
-  arena(const D& device, std::span<const segment> table, int planes, int whole, std::size_t part)
+  [[gnu::cold, gnu::noinline]] arena(const D& device, std::span<const segment> table, int planes,
+                                     int whole, std::size_t part)
       : plane_size_(size_of_plane(table)),
         part_(part),
         planes_(planes),
@@ -90,7 +91,7 @@ class arena {
   [[nodiscard]] std::size_t size() const { return begin_of(planes_); }
 
  private:
-  [[nodiscard]] std::size_t begin_of(int index) const {
+  [[nodiscard, gnu::noinline]] std::size_t begin_of(int index) const {
     const int whole = index < whole_ ? index : whole_;
     return static_cast<std::size_t>(whole) * plane_size_ +
            static_cast<std::size_t>(index - whole) * part_;

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
+#include <cordee/io/host_memory.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::io {
 
@@ -67,13 +68,6 @@ class descriptor {
 
 /// Whether the file exists and may be read.
 inline bool is_readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
-
-/// Bytes of this machine's memory; the largest number if that is unknown.
-inline std::uint64_t memory_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
-  if (pages <= 0 || page <= 0) return std::numeric_limits<std::uint64_t>::max();
-  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
-}
 
 /// bytes.resize(size) for bytes of the file `path`. Throws read_error if they do not fit the
 /// memory.

@@ -18,7 +18,8 @@ struct constant {
 
   /// The same at every epoch.
   constexpr double operator()(double) const {
-    detail::schedule::expect_finite("constant", {{".learning_rate", learning_rate}});
+    if (!detail::core::isfinite(learning_rate))
+      detail::schedule::refuse("constant", {".learning_rate", learning_rate});
     return learning_rate;
   }
   /// One line for logs.

@@ -93,10 +93,10 @@ template <class Run, class F>
 /// the loader then continues from. Throws error if that is no position of this loader.
 template <class F>
 [[gnu::cold]] void begin_fit(fit_state& state, F& feed, bool reports) {
-  fit_state own{.update = feed.step(),
-                .samples = feed.samples(),
-                .global_batch = feed.global_batch(),
-                .epochs_per_update = feed.epoch(1)};
+  fit_position own{.update = feed.step(),
+                   .samples = feed.samples(),
+                   .global_batch = feed.global_batch(),
+                   .epochs_per_update = feed.epoch(1)};
   if constexpr (requires { own.seed = feed.seed(); }) own.seed = feed.seed();
   if (state.resume != nullptr && state.samples > 0) {  // 0: of a run without fit
     state.resume(state, own, reports);
@@ -109,8 +109,8 @@ template <class F>
                          ": give the loader `void seek(std::int64_t step)`"));
   }
   own.epochs = feed.epoch(own.update);
-  own.data = description_of(feed, state.data, state.resume != nullptr, reports);
-  state = own;
+  describe_feed(state.data, feed, state.resume != nullptr, reports);
+  static_cast<fit_position&>(state) = own;
 }
 
 // Cold: a step takes milliseconds, so the code between two of them is compiled for size.

@@ -299,8 +299,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     state_.progress.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
                                  stream_);
-    detail::train::expect_usable_gradients(state_.progress, options_, out_, precision::scales_loss,
-                                           planes_, stream_);
+    detail::train::expect_usable_gradients<precision::scales_loss>(state_.progress, options_, out_,
+                                                                   planes_, stream_);
   }
 
   M& model_;

@@ -49,7 +49,7 @@ auto make_trainer(quadratic<fp64>& model) { return trainer{model, sgd{}, steady,
 
 TEST_CASE("data_description: classes in another order, or others, are refused with both lists") {
   const data_description known{{"ant", "bee", "cat", "dog", "elk"}, false, {}, "the file x"};
-  const auto refusal = [&](const std::vector<std::string>& names) {
+  const auto refusal = [&](const name_list& names) {
     return error_message([&] { expect_same_classes(known, names, "fit", "stop"); });
   };
   CHECK(refusal(known.class_names).empty());
@@ -76,7 +76,7 @@ TEST_CASE("data_description: metadata that are not of the network are left out")
   const auto read = [](const metadata& m) { return read_description(m, 2, 2, true, "x"); };
   const data_description whole =
       read({{"mean", "0.5 1e-1"}, {"deviation", "0.25 0.5"}, {"classes", "a cat\ndog"}});
-  CHECK(whole.class_names == std::vector<std::string>{"a cat", "dog"});
+  CHECK(whole.class_names == name_list{"a cat", "dog"});
   CHECK((whole.has_normalization && whole.normalization.mean[1] == 0.1f &&
          whole.normalization.scale[0] == 4));
   const metadata again = with_description(metadata{{"mean", "of a user"}}, whole, 2);
@@ -150,7 +150,7 @@ TEST_CASE("data_description: class names that are not UTF-8, as of folders, can 
   named_loader feed;
   feed.names = {latin};
   run.fit(feed, 1, validation{with_names({latin}), 5});
-  CHECK(run.fit_state().data.class_names == std::vector<std::string>{"caf\\xe9"});
+  CHECK(run.fit_state().data.class_names == name_list{"caf\\xe9"});
   run.save(path);
   auto loaded = make_trainer(model);
   loaded.load(path);

@@ -19,7 +19,7 @@ using cordee::detail::data::batch_plan;
 
 namespace {
 
-fit_state state_of(const batch_plan& plan, std::int64_t update) {
+fit_position state_of(const batch_plan& plan, std::int64_t update) {
   return {.update = update,
           .samples = plan.samples,
           .global_batch = plan.global_batch,
@@ -41,10 +41,10 @@ TEST_CASE("loader_position: what an epoch ends with is known from the epochs of 
         const std::string_view name = last_batch_of(state_of(plan, 0));
         CHECK_MESSAGE(name == (samples % batch == 0 ? "any" : names[k]), samples << " " << batch);
       }
-  CHECK(
-      last_batch_of(fit_state{.samples = 22, .global_batch = 6, .epochs_per_update = 0.1}).empty());
-  CHECK(
-      last_batch_of(fit_state{.samples = 24, .global_batch = 6, .epochs_per_update = 0.1}).empty());
+  CHECK(last_batch_of(fit_position{.samples = 22, .global_batch = 6, .epochs_per_update = 0.1})
+            .empty());
+  CHECK(last_batch_of(fit_position{.samples = 24, .global_batch = 6, .epochs_per_update = 0.1})
+            .empty());
 }
 
 TEST_CASE("loader_position: the next sample is the same under another global batch, or refused") {
@@ -80,12 +80,12 @@ TEST_CASE("loader_position: the next sample is the same under another global bat
 }
 
 TEST_CASE("loader_position: other samples are refused, with both values") {
-  const fit_state saved = state_of({22, 6, last_batch::carry}, 7);
+  const fit_position saved = state_of({22, 6, last_batch::carry}, 7);
   std::string change;
-  const auto message = [&](const fit_state& own) {
+  const auto message = [&](const fit_position& own) {
     return error_message([&] { (void)resumed_update(saved, own, change); });
   };
-  fit_state other = saved;
+  fit_position other = saved;
   other.seed = 6;
   CHECK(contains(message(other), "had a loader with seed 5, this loader has 6"));
   CHECK(contains(message(state_of({23, 6, last_batch::carry}, 0)),

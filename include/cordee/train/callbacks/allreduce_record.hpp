@@ -26,8 +26,9 @@ inline metrics from_doubles(const double* in) {
   return {in[0], core::llround(in[1]), core::llround(in[2]), core::llround(in[3])};
 }
 
+// Cold, as all that a step does on the host: compiled for size.
 template <class Run>
-metrics allreduce_metrics(Run& run, const metrics& own) {
+[[gnu::cold, gnu::noinline]] metrics allreduce_metrics(Run& run, const metrics& own) {
   std::array<double, 4> sums{};
   to_doubles(own, sums.data());
   allreduce_host(run.comm(), sums, reduce_op::sum);
@@ -36,8 +37,9 @@ metrics allreduce_metrics(Run& run, const metrics& own) {
 
 /// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
 template <bool ReadsRatios, class Run, class Outcome>
-step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds,
-                             double input_wait) {
+[[gnu::cold, gnu::noinline]] step_record allreduce_record(Run& run, const Outcome& own,
+                                                          std::int64_t skipped, double seconds,
+                                                          double input_wait) {
   constexpr bool exact = Run::gradient_is_exact;
   std::optional<quantiles> ratios;
   if constexpr (ReadsRatios)

@@ -124,7 +124,7 @@ void recalibrate(Run& run, F& feed, int updates) {
       "recalibrate is of one set of batch norms: save what adversarial evaluates by "
       "save_evaluated, load it into the plain network and recalibrate that");
   expects(updates > 0, "recalibrate: statistics need at least one update");
-  detail::train::expect_data_of(run, feed.normalization(), detail::train::class_names_of_feed(feed),
+  detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
                                 "recalibrate: the loader");
   M& model = run.model();
   run.abort_peers_on_throw([&] {

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,38 +27,45 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
-#include <cordee/io/json.hpp>
+#include <cordee/io/utf8.hpp>
+#include <cordee/train/input/name_list.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
 struct data_description {
-  std::vector<std::string> class_names{};  // empty: not known
+  name_list class_names{};  // empty: not known
   bool has_normalization = false;
   cordee::normalization normalization{};
-  std::string source{};  // for messages: the training data, a file
+  plain_text source{};  // for messages: a file; empty: the training data
+
+  [[nodiscard]] std::string_view describe_source() const {
+    return source.empty() ? "the training data" : source.view();
+  }
 };
 
 /// Up to four names, and how many there are.
-[[gnu::cold]] inline std::string describe_names(const std::vector<std::string>& names) {
+[[gnu::cold]] inline std::string describe_names(const name_list& names) {
   std::string out;
-  for (std::size_t k = 0; k < names.size() && k < 4; ++k)
-    out += concat(k == 0 ? "" : ", ", names[k]);
-  return concat(out, names.size() > 4 ? ", ..." : "", " (", names.size(), ")");
+  std::string_view rest = names.text();
+  for (std::size_t k = 0; !rest.empty() && k < 4; ++k)
+    out += concat(k == 0 ? "" : ", ", name_list::take(rest));
+  return concat(out, rest.empty() ? "" : ", ...", " (", names.size(), ")");
 }
 
 /// Throws error, naming both, if two known lists of class names differ.
-[[gnu::cold]] inline void expect_same_classes(const data_description& known,
-                                              const std::vector<std::string>& names,
+[[gnu::cold]] inline void expect_same_classes(const data_description& known, const name_list& names,
                                               const char* owner, const char* remedy) {
   if (known.class_names.empty() || names.empty() || known.class_names == names) return;
-  std::size_t k = 0;
-  while (k < names.size() && k < known.class_names.size() && names[k] == known.class_names[k]) ++k;
-  const auto at = [k](const std::vector<std::string>& of) {
-    return k < of.size() ? concat("\"", of[k], "\"") : std::string("missing");
+  const auto take = [](std::string_view& rest) {
+    return rest.empty() ? std::string("missing") : concat("\"", name_list::take(rest), "\"");
   };
-  throw error(concat(owner, " has the classes ", describe_names(names), "; ", known.source, ": ",
-                     describe_names(known.class_names), ". Class ", k, " is ", at(names), ", not ",
-                     at(known.class_names), ": ", remedy));
+  std::string_view own_rest = names.text(), known_rest = known.class_names.text();
+  std::string own, expected;
+  std::size_t k = 0;
+  while ((own = take(own_rest)) == (expected = take(known_rest))) ++k;
+  throw error(concat(owner, " has the classes ", describe_names(names), "; ",
+                     known.describe_source(), ": ", describe_names(known.class_names), ". Class ",
+                     k, " is ", own, ", not ", expected, ": ", remedy));
 }
 
 /// Whether no byte becomes numbers that differ by more than rounded constants, or those of another
@@ -73,84 +81,112 @@ struct data_description {
   return true;
 }
 
-/// The numbers of each channel, as files have them.
-[[gnu::cold]] inline std::string describe_mean(const normalization& n, int channels) {
-  std::string out;
-  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c)
-    out += concat(c == 0 ? "" : " ", n.mean[c]);
-  return out;
-}
-[[gnu::cold]] inline std::string describe_deviation(const normalization& n, int channels) {
-  std::string out;
-  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c)
-    out += concat(c == 0 ? "" : " ", 1 / static_cast<double>(n.scale[c]));
-  return out;
-}
-
-[[gnu::cold]] inline std::string describe_difference(const data_description& known,
-                                                     const normalization& n, int channels) {
-  return concat("mean ", describe_mean(n, channels), ", deviation ",
-                describe_deviation(n, channels), "; ", known.source, ": mean ",
-                describe_mean(known.normalization, channels), ", deviation ",
-                describe_deviation(known.normalization, channels));
+/// "mean 0.5, deviation 0.25", with the numbers of each channel.
+[[gnu::cold, gnu::noinline]] inline void add_normalization(core::message& m, const normalization& n,
+                                                           int channels) {
+  const char* before = "mean ";
+  for (int c = 0; c < channels; ++c, before = " ") {
+    m.add(before);
+    m.add(n.mean[static_cast<std::size_t>(c)]);
+  }
+  before = ", deviation ";
+  for (int c = 0; c < channels; ++c, before = " ") {
+    m.add(before);
+    m.add(1 / static_cast<double>(n.scale[static_cast<std::size_t>(c)]));
+  }
 }
 
-/// Throws error, naming both, for another normalization than the one of training.
-[[gnu::cold]] inline void expect_same_normalization(const data_description& known,
-                                                    const normalization& n, int channels,
-                                                    const char* owner) {
-  if (known.has_normalization && !same_normalization(known.normalization, n, channels))
-    throw error(concat(owner, ": images are normalized by ",
-                       describe_difference(known, n, channels),
-                       ": give the normalization that the weights were trained with"));
+/// Reports, naming both, another normalization than the one that is known, or throws it as error.
+[[gnu::cold, gnu::noinline]] inline void compare_normalization(const data_description& known,
+                                                               const normalization& n, int channels,
+                                                               const char* owner, bool throws) {
+  if (!known.has_normalization || same_normalization(known.normalization, n, channels)) return;
+  core::message m;  // at most 4 channels: 7 + 4 * 4 * 2 parts
+  m.add(owner);
+  m.add(throws ? ": images are normalized by "
+               : ": images are normalized otherwise than before, by ");
+  add_normalization(m, n, channels);
+  m.add("; ");
+  m.add(known.describe_source());
+  m.add(": ");
+  add_normalization(m, known.normalization, channels);
+  m.add(throws ? ": give the normalization that the weights were trained with" : "\n");
+  const std::string text = m.text();
+  if (throws) throw error(text);
+  std::fputs(text.c_str(), stderr);
 }
 
 /// Files have the names as JSON, so in UTF-8. Of another name, as a folder may have, the bytes
-/// beyond ASCII are written as "\xe9".
-[[gnu::cold]] inline std::vector<std::string> in_utf8(std::vector<std::string> names) {
-  for (std::string& name : names) {
-    if (io::is_utf8(name)) continue;
+/// beyond ASCII are written as "\xe9"; so is a NUL.
+[[gnu::cold]] name_list in_utf8(const std::convertible_to<std::vector<std::string>> auto& names) {
+  name_list all;
+  for (const std::string& name : std::vector<std::string>(names)) {
+    const bool is_utf8 = io::is_utf8(name);
     constexpr std::string_view digits = "0123456789abcdef";
     std::string escaped;
     for (const char c : name)
-      if (const auto byte = static_cast<unsigned char>(c); byte < 0x80)
+      if (const auto byte = static_cast<unsigned char>(c); is_utf8 ? byte != 0 : byte < 0x80)
         escaped += c;
       else
         escaped += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-    name = std::move(escaped);
+    all.add(escaped);
   }
-  return names;
+  return all;
 }
 
-/// The class names of a data set, or of a loader's; empty if they are not known.
+/// A loader that has names for its classes, or whose data set has.
 template <class F>
-[[gnu::cold]] std::vector<std::string> class_names_of_feed(const F& feed) {
+concept NamesClassesOfFeed =
+    requires(const F& feed) { feed.class_names(); } || requires(const F& feed) {
+      requires data::NamesClasses<std::remove_cvref_t<decltype(feed.dataset())>>;
+    };
+
+/// The class names of a data set or of a loader's; empty if they are not known.
+template <class F>
+[[gnu::cold]] name_list class_name_list(const F& feed) {
   if constexpr (requires { feed.class_names(); })
     return in_utf8(feed.class_names());
-  else if constexpr (requires { feed.dataset().size(); })
-    return in_utf8(data::class_names_of(feed.dataset()));
+  else if constexpr (NamesClassesOfFeed<F>)
+    return in_utf8(feed.dataset().class_names());
   else
     return {};
 }
 
-/// Of `feed` when fit begins, after `before` of the same run. Throws error for other classes and,
-/// where the run is `resumed`, for another normalization; else that is reported.
+/// Makes `d`, of before in the same run, that of the training data. Throws error for another
+/// normalization where the run is `resumed`; else that is reported.
+[[gnu::cold, gnu::noinline]] inline void describe_training(data_description& d,
+                                                           const normalization& n, int channels,
+                                                           bool resumed, bool reports) {
+  if (resumed || reports) compare_normalization(d, n, channels, "fit", resumed);
+  d.has_normalization = true;
+  d.normalization = n;
+  d.source = {};
+}
+
+/// The same for `feed` when fit begins. Throws error for other classes as well; then `d` is as it
+/// was.
 template <class F>
-[[gnu::cold]] data_description description_of(F& feed, const data_description& before, bool resumed,
-                                              bool reports) {
-  const int channels = extent(feed.image()).channels;
-  data_description own{class_names_of_feed(feed), true, feed.normalization(), "the training data"};
-  expect_same_classes(before, own.class_names, "fit: the training data",
-                      "give the classes in that order, or, for other classes, load the weights "
-                      "without their classifier: load(path, {.classifier = false})");
-  if (resumed)
-    expect_same_normalization(before, own.normalization, channels, "fit");
-  else if (reports && before.has_normalization &&
-           !same_normalization(before.normalization, own.normalization, channels))
-    std::fprintf(stderr, "fit: images are normalized otherwise than before, by %s\n",
-                 describe_difference(before, own.normalization, channels).c_str());
-  if (own.class_names.empty()) own.class_names = before.class_names;
-  return own;
+[[gnu::cold]] void describe_feed(data_description& d, F& feed, bool resumed, bool reports) {
+  if constexpr (NamesClassesOfFeed<F>) {
+    name_list names = class_name_list(feed);
+    expect_same_classes(d, names, "fit: the training data",
+                        "give the classes in that order, or, for other classes, load the weights "
+                        "without their classifier: load(path, {.classifier = false})");
+    describe_training(d, feed.normalization(), extent(feed.image()).channels, resumed, reports);
+    if (!names.empty()) d.class_names = std::move(names);
+  } else {
+    describe_training(d, feed.normalization(), extent(feed.image()).channels, resumed, reports);
+  }
+}
+
+/// The numbers of each channel or, if `inverse`, 1 over each, as files have them.
+[[gnu::cold]] std::string describe_channels(const auto& numbers, int channels, bool inverse) {
+  std::string out;
+  for (int c = 0; c < channels; ++c) {
+    const auto x = static_cast<double>(numbers[static_cast<std::size_t>(c)]);
+    out += concat(c == 0 ? "" : " ", inverse ? 1 / x : x);
+  }
+  return out;
 }
 
 /// `metadata` with those of the description that it has not. Templates, so that programs that save
@@ -162,12 +198,13 @@ template <class F>
       metadata.emplace_back(key, std::move(value));
   };
   if (of.has_normalization) {
-    add("mean", describe_mean(of.normalization, channels));
-    add("deviation", describe_deviation(of.normalization, channels));
+    add("mean", describe_channels(of.normalization.mean, channels, false));
+    add("deviation", describe_channels(of.normalization.scale, channels, true));
   }
   if (of.has_normalization || !of.class_names.empty()) {
     std::string names;
-    for (const std::string& name : of.class_names) names += (names.empty() ? "" : "\n") + name;
+    for (std::string_view rest = of.class_names.text(); !rest.empty();)
+      names += concat(names.empty() ? "" : "\n", name_list::take(rest));
     add("classes", std::move(names));
   }
   return metadata;
@@ -206,12 +243,12 @@ template <class F>
     } else if (key == "classes" && classifier && !value.empty()) {
       for (std::size_t at = 0; at <= value.size();) {
         const std::size_t end = std::min(value.find('\n', at), value.size());
-        out.class_names.push_back(value.substr(at, end - at));
+        out.class_names.add(value.substr(at, end - at));
         at = end + 1;
       }
       if (out.class_names.size() == static_cast<std::size_t>(classes)) continue;
       report("classes", "names, one a line", classes);
-      out.class_names.clear();
+      out.class_names = {};
     }
   }
   out.has_normalization = !mean.empty() && !deviation.empty();

@@ -79,7 +79,7 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
   expects(batches > 0, "calibrate: ranges need at least one batch");
   M& model = run.model();
   model.quantization.check();
-  detail::train::expect_data_of(run, feed.normalization(), detail::train::class_names_of_feed(feed),
+  detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
                                 "calibrate: the loader");
   if constexpr (detail::train::RangeChoice<R>)
     expects(model.quantization.percentile == 100,

@@ -13,9 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string>
 #include <type_traits>
-#include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/extent.hpp>
@@ -80,11 +78,11 @@ template <class M, class Data>
 /// Throws error for images that are normalized otherwise than those that the weights were trained
 /// on, and for data of other classes. Collective.
 template <class Run>
-[[gnu::cold]] void expect_data_of(Run& run, const normalization& norm,
-                                  const std::vector<std::string>& class_names, const char* owner) {
+[[gnu::cold]] void expect_data_of(Run& run, const normalization& norm, const name_list& class_names,
+                                  const char* owner) {
   run.abort_peers_on_throw([&] {
     const data_description& known = run.fit_state().data;
-    expect_same_normalization(known, norm, Run::model_type::input.channels, owner);
+    compare_normalization(known, norm, Run::model_type::input.channels, owner, true);
     expect_same_classes(known, class_names, owner, "give it those classes, in that order");
   });
 }
@@ -100,8 +98,8 @@ template <class Run, class S>
   if (v.dataset.size() == 0)
     throw error("fit: the validation has no samples: give it some, or leave it out");
   expect_shapes_match<typename Run::model_type>(v.dataset, "validation");
-  expect_same_classes(run.fit_state().data, in_utf8(data::class_names_of(v.dataset)),
-                      "fit: the validation", "give it those classes, in that order");
+  expect_same_classes(run.fit_state().data, class_name_list(v.dataset), "fit: the validation",
+                      "give it those classes, in that order");
 }
 
 /// f() with the exact mean of what differs between ranks, of the weights' average where the
@@ -141,7 +139,7 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
   expects(decode_threads >= 0 && decode_threads <= data::most_sample_threads,
           "evaluate: .decode_threads is within 0 .. 1024");
   expect_shapes_match<typename Run::model_type>(dataset);
-  expect_data_of(run, norm, in_utf8(data::class_names_of(dataset)), "evaluate: the data set");
+  expect_data_of(run, norm, class_name_list(dataset), "evaluate: the data set");
   return run.with_mean_model([&] {
     const auto ranks = static_cast<std::size_t>(run.comm().size());
     const auto rank = static_cast<std::size_t>(run.comm().rank());

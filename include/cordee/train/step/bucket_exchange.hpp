@@ -143,7 +143,7 @@ class bucket_exchange {
     for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
       if (scaled) finish_gradient(b, s);
-      if (scaled && next_ == 0) planes_.check_statistics(planes_.gradient_of(b), s);
+      if (scaled && next_ == 0) planes_.template check_statistics<M>(planes_.gradient_of(b), s);
       if constexpr (checks_early) check_local_gradient(b, s);
       if constexpr (can_measure_noise)
         if (measures_noise_) measure_local_gradient(b, s);

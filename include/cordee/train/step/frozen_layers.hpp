@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -129,6 +130,17 @@ class frozen_layers {
   std::string names_;
   const function_table* table_ = nullptr;
 };
+
+/// Whether a model has running statistics, as far as the compiler knows its table.
+template <class M>
+consteval bool may_have_statistics() {
+  if constexpr (requires {
+                  typename std::bool_constant<core::count_trainable(M::segments()) == 0>;
+                })
+    return core::count_trainable(M::segments()) < M::segments().size();
+  else
+    return true;
+}
 
 /// A model whose backward ends at the first layer that is not frozen.
 template <class M>

@@ -137,8 +137,8 @@ template <class State>
 template <class State>
 [[nodiscard, gnu::cold]] State to_resume(State s) {
   s.data.source = "the run to be continued";
-  s.resume = &continue_fit<State>;
-  s.expect_same = &expect_same_position<State>;
+  s.resume = &continue_fit<fit_position>;
+  s.expect_same = &expect_same_position<fit_position>;
   return s;
 }
 

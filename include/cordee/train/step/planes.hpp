@@ -118,7 +118,9 @@ class planes {
   }
 
   /// After a step's forward passes: spoils `gradient` if a running statistic is not finite now.
-  void check_statistics(span gradient, stream s) {
+  template <class M>
+  [[gnu::noinline]] void check_statistics(span gradient, stream s) {
+    if constexpr (!may_have_statistics<M>()) return;
     const span now = statistics();
     const check_statistics_op<Real> op{now.data, saved_statistics_.span().data, gradient.data,
                                        status()};

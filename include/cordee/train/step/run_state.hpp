@@ -69,8 +69,8 @@ struct progress {
   }
 };
 
-/// The training loop's part, which `fit` keeps.
-struct fit_state {
+/// Where the training loop is, which `fit` keeps.
+struct fit_position {
   std::int64_t update = 0;                     // of the loader: the next one to train on
   std::int64_t samples = 0, global_batch = 0;  // of the loader, to which `update` refers
   std::uint64_t seed = 0;                      // of the loader, if it has one
@@ -79,13 +79,17 @@ struct fit_state {
   metrics in_epoch{};                          // sums since the epoch began
   gradient_noise noise{};                      // if it is measured
   double epochs = 0;                           // of data seen before `update`
-  data_description data{};                     // what the weights were trained on
   /// Set by a restore: the next fit continues here. Sets the update of the loader `own` at which it
   /// does, and what `own` has of the steps before; prints a sentence where it is another update and
   /// `reports` is set (loader_position.hpp).
-  void (*resume)(const fit_state& saved, fit_state& own, bool reports) = nullptr;
+  void (*resume)(const fit_position& saved, fit_position& own, bool reports) = nullptr;
   /// Set with it: refuses a loader that, at own.update, is not at the epoch of before.
-  void (*expect_same)(const fit_state& saved, const fit_state& own, double epochs) = nullptr;
+  void (*expect_same)(const fit_position& saved, const fit_position& own, double epochs) = nullptr;
+};
+
+/// The training loop's part.
+struct fit_state : fit_position {
+  data_description data{};  // what the weights were trained on
 };
 
 /// Beside the planes all that a run needs to go on with the same bits; of one rank.

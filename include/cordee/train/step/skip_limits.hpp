@@ -4,6 +4,7 @@
 // When gradients that are not finite, or are zero, end a run, and the sentences that say so.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <string_view>
 
@@ -14,52 +15,82 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// " (step 7, epoch 1.5, ...)" of the last step.
-inline std::string describe_step(const step_outcome& last, bool scaled) {
-  return concat(" (step ", last.info.step, ", epoch ", last.info.epoch, ", learning rate ",
-                last.info.learning_rate, ", loss ", last.train.mean_loss(),
-                scaled ? concat(", loss scale ", last.loss_scale) : "", ")");
+/// " (step 7, epoch 1.5, ...): " of the last step.
+[[gnu::cold, gnu::noinline]] inline void add_step(core::message& m, const step_outcome& last,
+                                                  bool scaled) {
+  const struct {
+    const char* name;
+    double value;
+  } numbers[] = {{", epoch ", last.info.epoch},
+                 {", learning rate ", last.info.learning_rate},
+                 {", loss ", last.train.mean_loss()},
+                 {", loss scale ", last.loss_scale}};
+  m.add(" (step ");
+  m.add(last.info.step);
+  for (int k = 0; k < (scaled ? 4 : 3); ++k) {
+    m.add(numbers[k].name);
+    m.add(numbers[k].value);
+  }
+  m.add("): ");
 }
 
 /// Throws error for the steps counted in p, of which `tensor` is the first one whose gradient was
 /// not finite in the last one.
-[[noreturn, gnu::cold]] inline void throw_nonfinite(const progress& p,
-                                                    const trainer_options& options,
-                                                    std::string_view tensor,
-                                                    const step_outcome& last, bool scaled) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_nonfinite(const progress& p,
+                                                                   const trainer_options& options,
+                                                                   std::string_view tensor,
+                                                                   const step_outcome& last,
+                                                                   bool scaled) {
   const bool in_a_row = p.nonfinite_steps >= options.max_nonfinite_steps;
   const bool at_smallest = scaled && last.loss_scale <= options.loss_scaling.smallest;
-  throw error(concat(
-      in_a_row ? concat(p.nonfinite_steps, " steps in a row")
-               : concat(p.nonfinite_in_window, " of the last ", (p.step - 1) % progress::window + 1,
-                        " steps"),
-      last.overflows_statistics
-          ? " had a NaN or an infinity, this time in what would be batch norm's running statistics"
-          : concat(" had a gradient with a NaN or an infinity, this time first in \"", tensor,
-                   "\""),
-      describe_step(last, scaled), ": ",
-      at_smallest
-          ? "the loss scale is at its smallest, so samples or activations overflow in 16 bits, not "
-            "the scaled loss: check the input and its normalization, or train in bf16"
-      : in_a_row ? "lower the learning rate, warm up for longer, or check the input"
-                 : "check the input for samples that overflow, lower the learning rate, or raise "
-                   "max_nonfinite_share"));
+  core::message m;
+  m.add(in_a_row ? p.nonfinite_steps : p.nonfinite_in_window);
+  m.add(in_a_row ? " steps in a row" : " of the last ");
+  if (!in_a_row) {
+    m.add((p.step - 1) % progress::window + 1);
+    m.add(" steps");
+  }
+  if (last.overflows_statistics) {
+    m.add(" had a NaN or an infinity, this time in what would be batch norm's running statistics");
+  } else {
+    m.add(" had a gradient with a NaN or an infinity, this time first in \"");
+    m.add(tensor);
+    m.add("\"");
+  }
+  add_step(m, last, scaled);
+  m.add(at_smallest
+            ? "the loss scale is at its smallest, so samples or activations overflow in 16 bits, "
+              "not the scaled loss: check the input and its normalization, or train in bf16"
+        : in_a_row ? "lower the learning rate, warm up for longer, or check the input"
+                   : "check the input for samples that overflow, lower the learning rate, or raise "
+                     "max_nonfinite_share");
+  throw error(m.text());
 }
 
-/// Throws error if too many steps had no usable gradient. `scaled`: the loss is scaled, so that a
+/// A template, so that programs without a scaled loss do not compile it.
+[[noreturn, gnu::cold, gnu::noinline]] void throw_zero_gradients(
+    const std::same_as<progress> auto& p, const step_outcome& last) {
+  core::message m;
+  m.add(p.zero_gradients);
+  m.add(" steps in a row had a gradient of zero");
+  add_step(m, last, true);
+  m.add(
+      "it underflows in 16 bits, and weight decay alone changes the weights: raise "
+      "loss_scaling::smallest, check the loss, or train in bf16");
+  throw error(m.text());
+}
+
+/// Throws error if too many steps had no usable gradient. `Scaled`: the loss is scaled, so that a
 /// gradient of zero is one that has underflowed.
-template <class Planes, class Stream>
+template <bool Scaled, class Planes, class Stream>
 [[gnu::cold]] void expect_usable_gradients(const progress& p, const trainer_options& options,
-                                           const step_outcome& last, bool scaled,
-                                           const Planes& planes, Stream s) {
+                                           const step_outcome& last, const Planes& planes,
+                                           Stream s) {
   if (!last.finite() && (p.nonfinite_steps >= options.max_nonfinite_steps ||
                          p.nonfinite_in_window > options.max_nonfinite_share * progress::window))
-    throw_nonfinite(p, options, planes.first_nonfinite_segment(s).name, last, scaled);
-  if (scaled && p.zero_gradients >= options.max_nonfinite_steps)
-    throw error(concat(p.zero_gradients, " steps in a row had a gradient of zero",
-                       describe_step(last, scaled),
-                       ": it underflows in 16 bits, and weight decay alone changes the weights: "
-                       "raise loss_scaling::smallest, check the loss, or train in bf16"));
+    throw_nonfinite(p, options, planes.first_nonfinite_segment(s).name, last, Scaled);
+  if constexpr (Scaled)
+    if (p.zero_gradients >= options.max_nonfinite_steps) throw_zero_gradients(p, last);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
