@@ -102,6 +102,32 @@ TEST_CASE("compatibility: options of the optimizer may change, and are printed")
         "resume: options of the optimizer: gradients clipped to norm 1 -> 2\n");
 }
 
+TEST_CASE("compatibility: options that differ in the last digits are printed, with all digits") {
+  const described_run before{sgd{.momentum = 0.9}, tenth};
+  const described_run now{sgd{.momentum = 0.9000001}, [](double) { return 0.1000000001; }};
+  const std::string changes =
+      "resume: options of the optimizer: momentum 0.9 -> 0.9000001\n"
+      "resume: learning rate at epoch 2 0.1 -> 0.1000000001\n";
+  CHECK(continued(before, now) == changes);
+  CHECK(continued(now, now) == "resume: learning rate at epoch 2 0.1 -> 0.1000000001\n");
+}
+
+TEST_CASE("compatibility: texts of an older version, of six digits, are compared as such") {
+  described_run now{sgd{.momentum = 1 / 3.0}, tenth};
+  nlohmann::json older = describe_run(now);
+  CHECK(contains(older.at("optimizer").get<std::string>(), "momentum 0.3333333333333333,"));
+  older.erase("exact_numbers");
+  older["optimizer"] = now.optimizer().describe();
+  REQUIRE(contains(older.at("optimizer").get<std::string>(), "momentum 0.333333,"));
+  expect_description(older);
+  CHECK(expect_compatible(older, trained(), now, "runs/a") == "");
+  now.optimizer_value.momentum = 0.25;
+  CHECK(expect_compatible(older, trained(), now, "runs/a") ==
+        "resume: options of the optimizer: momentum 0.333333 -> 0.25\n");
+  older["exact_numbers"] = "yes";
+  CHECK_THROWS(expect_description(older));
+}
+
 TEST_CASE("compatibility: another type of optimizer is refused, with both descriptions") {
   const auto refused = [](auto before, auto now) {
     return continued(described_run{before, tenth}, described_run{now, tenth});

@@ -118,9 +118,12 @@ std::string learning_rate_change(const train::run_state& saved, Run& run) {
   if constexpr (!schedule::AdaptiveSchedule<S>)
     if (last.applied > 0 && last.nonfinite_steps == 0)  // the last step was applied
       if (const double now = schedule::learning_rate_of(run.schedule(), last.epoch);
-          now != last.previous_learning_rate)
-        return concat("resume: learning rate at epoch ", last.epoch, " ",
-                      last.previous_learning_rate, " -> ", now, "\n");
+          now != last.previous_learning_rate) {
+        const std::string epoch = concat(last.epoch);
+        const core::exact_numbers all_digits;
+        return concat("resume: learning rate at epoch ", epoch, " ", last.previous_learning_rate,
+                      " -> ", now, "\n");
+      }
   return {};
 }
 
@@ -129,7 +132,8 @@ std::string learning_rate_change(const train::run_state& saved, Run& run) {
 template <class Run>
 std::string expect_compatible(const nlohmann::json& saved, const train::run_state& state, Run& run,
                               const std::string& path) {
-  const auto own = describe_run(run);
+  // Texts of an older version are compared with this run's in its form.
+  const auto own = describe_run(run, saved.value("exact_numbers", false));
   if (saved.at("format").template get<int>() > format)
     throw error(concat("resume: ", path, " was written by cordee ", describe(saved.at("cordee")),
                        ", in a format that this version, ", version,
