@@ -208,9 +208,9 @@ class Parser:
                 k = closing(plain, k) + 1
                 skip = skip or t.text == "{"
                 continue
-            if t.text == "<" and not skip and k and plain[k - 1].kind == "word":
+            if t.text == "<" and k and plain[k - 1].kind == "word":
                 k = closing_angle(plain, k) + 1
-                if k < len(plain) and plain[k].text in (";", "=", "{") or k == len(plain):
+                if not skip and (k == len(plain) or plain[k].text in (";", "=", "{")):
                     name = ""  # a specialization of a variable
                 continue
             if t.text == "=" or t.text == ":":

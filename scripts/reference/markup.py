@@ -31,6 +31,7 @@ def escaped(text):
         for sign in "#|*~":
             part = part.replace(sign, "\\" + sign)
         part = re.sub(r"(?<!\w)::", r"\\::", part)
+        part = re.sub(r"@throws (\w+),", r"@throws \1", part)  # the comma would be of the name
         part = re.sub(r" [.][.] ", "&nbsp;..&nbsp;", part)
         part = re.sub(r"[.] (?=[a-z0-9(])", ".&nbsp;", part)  # "et al. 2017" ends no sentence
         return re.sub(r"@(?!" + COMMANDS + ")", r"\\@", part)

@@ -17,6 +17,11 @@ import tokens
 ANNOTATIONS = re.compile(r"\bCORDEE_(HOST_DEVICE|HOST|DEVICE)\b|\b__(host|device)__\b|\[\[[^]]*\]\]")
 
 
+def plain_numbers(text):
+    """The text without the marks in 60'000, at which Doxygen begins a character that ends at the next apostrophe."""
+    return re.sub(r"(?<=\d)'(?=\d)", "", text)
+
+
 class Pieces:
     """Texts at offsets of a file; written so that each stays on its line."""
 
@@ -112,7 +117,7 @@ class Skeleton:
             self.out.add(t.begin, ("///< " if behind else "/// ") + line + where)
 
     def source(self, begin, end):
-        return ANNOTATIONS.sub("", self.header.text[begin:end])
+        return plain_numbers(ANNOTATIONS.sub("", self.header.text[begin:end]))
 
     def declarators(self, d):
         """`double a = 1, b = 2;` as two declarations."""
@@ -127,12 +132,13 @@ class Skeleton:
             if t.text in tokens.CLOSING:
                 k = tokens.closing(plain, k)
             elif t.text == "," and first is not None and k + 1 < len(plain) and plain[k + 1].text in names:
-                found.append(tokens.join(plain[begin:k]))
+                found.append(plain_numbers(tokens.join(plain[begin:k])))
                 begin = k + 1
             k += 1
         if first is None:
             return []
-        return [self.source(d.begin, first) + one + ";" for one in found + [tokens.join(plain[begin:])]]
+        return [self.source(d.begin, first) + one + ";"
+                for one in found + [plain_numbers(tokens.join(plain[begin:]))]]
 
     def declaration(self, d, inside):
         self.docs(d, False)

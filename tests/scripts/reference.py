@@ -43,7 +43,8 @@ class widget : public list<A, limits{3}> {
   widget(const widget&) = delete;
   ~widget() {}
   explicit widget(A a) : a_{a}, b_(1) { if (a < 1) return; }
-  double first = 1, second = 2;  ///< Documented, both.
+  double first = 60'000, second = 2;  ///< Documented, both.
+  bool narrow = is_narrow<A, With>;  ///< Documented.
   std::string (*callback)(int) = nullptr;
   [[nodiscard]] A* begin() const
     requires(With.host)
@@ -79,7 +80,7 @@ class Names(unittest.TestCase):
                                 "widget::widget", "widget::callback", "widget::begin", "widget::check",
                                 "widget::operatorstd::span<U>", "text"])
         self.assertEqual([public.label(d) for d in names if d.docs],
-                         ["base::written", "alias", "color", "widget", "widget::first", "widget::second"])
+                         ["base::written", "alias", "color", "widget", "widget::first", "widget::second", "widget::narrow"])
         self.assertEqual(HEADER.splitlines()[header.line(names[0].begin) - 1].split(";")[0], "  int bare = Form::value")
 
 
@@ -154,7 +155,8 @@ class Reference(unittest.TestCase):
             self.assertNotIn(word, text)
         number = (top + HEADER).split("\n").index("  std::string (*callback)(int) = nullptr;")
         self.assertIn("(*callback)(int) = nullptr;", lines[number])
-        self.assertEqual(lines[number - 1].strip(), "/** Documented, both. */ double first = 1; "
+        self.assertEqual(lines[number - 1].strip(), "bool narrow = is_narrow<A, With>; ///< Documented.")
+        self.assertEqual(lines[number - 2].strip(), "/** Documented, both. */ double first = 60000; "
                                                     "/** Documented, both. */ double second = 2;")
 
     def test_pages_link_to_headings_and_name_links_that_lead_nowhere(self):
@@ -172,6 +174,9 @@ class Reference(unittest.TestCase):
 
     def test_an_option_in_code_keeps_its_dashes(self):
         self.assertEqual(markup.Markup({}).code("train --epochs 3"), "<code>train \\--epochs 3</code>")
+
+    def test_a_comma_behind_an_exception_is_not_of_its_name(self):
+        self.assertEqual(markup.Markup({}).prose("@throws usage_error, as check()."), "@throws usage_error as check().")
 
 
 if __name__ == "__main__":
