@@ -152,8 +152,8 @@ class decoded_images {
     throw error("decoded_images: no image of the data set can be decoded");
   }
 
-  /// Returns the encoded image's label without decoding it. Of a broken one that is skipped it is
-  /// not that of `read`, which is its successor's.
+  /// Returns the encoded image's label without decoding it. For a broken image that is skipped
+  /// `read` returns that of its successor instead.
   [[nodiscard]] int label(std::size_t i) const {
     if constexpr (detail::data::Labelled<S>) {
       return encoded_.label(i);
@@ -169,11 +169,11 @@ class decoded_images {
     return encoded_.order(seed, epoch);
   }
 
-  /// Seconds of all copies together, of which the next two speak as well.
+  /// Seconds of all copies together.
   [[nodiscard]] input_statistics::reading_seconds reading() const { return state_->seconds(); }
-  /// The messages of the broken images that have been skipped so far, by index.
+  /// The messages of the broken images that any copy has skipped so far, by index.
   [[nodiscard]] std::map<std::size_t, std::string> broken() const { return state_->broken(); }
-  /// Their number by reason; empty if there are none.
+  /// The numbers of these by reason; empty if there are none.
   [[nodiscard]] std::string describe_broken() const { return state_->describe_broken(); }
 
   /// One line for logs.

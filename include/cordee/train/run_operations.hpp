@@ -69,8 +69,8 @@ class run_operations {
     run().abort_peers_on_throw([&] { save_weights(run(), path, metadata); });
   }
 
-  /// As `save`, but the network that evaluation uses alone, of a model that trains more than that
-  /// (nn/adversarial.hpp): `load` of a trainer of that network reads it, and so does PyTorch.
+  /// Saves, as `save` does, only the network that evaluation uses, of a model that trains more than
+  /// that (nn/adversarial.hpp): `load` of a trainer of that network reads it, and so does PyTorch.
   void save_evaluated(const std::string& path,
                       const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     static_assert(

@@ -156,14 +156,15 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span weights() { return planes_.weights(); }
   /// Gradients as the last step left them. @throws usage_error where frozen layers have none.
   [[nodiscard]] span grads() { return planes_.grads(); }
-  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }  ///< Those of trained layers.
+  /// Gradients of trained layers.
+  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }
   /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for another name.
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
   /// Gradient of one segment. @throws usage_error for another name, or one without gradient.
   [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(held_grads(), name); }
   /// Slot k of the optimizer. @throws usage_error where frozen layers have none.
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
-  /// That of trained layers; from k = O::slots on, those of the reducer.
+  /// Slot k for trained layers; from k = O::slots on, those of the reducer.
   [[nodiscard]] auto held_slot(int k) { return planes_.held_slot(k); }
   /// Slot k of the reducer. @throws usage_error where frozen layers have none.
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }

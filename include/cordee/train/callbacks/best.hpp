@@ -43,8 +43,8 @@ struct best {
     return concat("best, .measure ", detail::train::name_of(measure));
   }
 
-  /// Reads, in a resumed run, the value of the file. @throws usage_error for an empty path; error
-  /// if its folder cannot be made or written.
+  /// Checks the path and, where the run goes on, reads the value of the file there. @throws
+  /// usage_error for an empty path; error if its folder cannot be made or written.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     std::array<double, 3> known{};  // whether there is a value, the value, its epoch

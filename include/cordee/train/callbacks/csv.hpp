@@ -32,8 +32,8 @@ class csv {
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
-  /// Opens the file, anew or to append. @throws error if it cannot be written, or has other
-  /// columns.
+  /// Opens the file, anew or to append. @throws error if it cannot be written or, in a resumed run,
+  /// has other columns.
   void begin(const run_plan& p) {
     const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
       const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));

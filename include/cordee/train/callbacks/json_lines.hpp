@@ -37,8 +37,8 @@ class basic_json_lines {
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
-  /// Opens the file, anew or to append, and writes the plan. @throws error if it cannot be written,
-  /// or is another log; on a full disk, as do the next three.
+  /// Opens the file, anew or to append, and writes the plan. @throws error if it cannot be written
+  /// or, in a resumed run, is another log; on a full disk, as do the next three.
   void begin(const run_plan& p) {
     first_step_ = p.first_step;
     last_seconds_ = 0;

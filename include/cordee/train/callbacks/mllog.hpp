@@ -61,8 +61,8 @@ class basic_mllog {
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
-  /// Opens the file, anew or to append. @throws error if it cannot be written, or is another log;
-  /// on a full disk, as does what follows.
+  /// Opens the file, anew or to append. @throws error if it cannot be written or, in a resumed run,
+  /// is another log; on a full disk, as does what follows.
   void begin(const run_plan& p) {
     plan_ = p;
     step_ = p.first_step;

@@ -74,7 +74,7 @@ struct kfac {
   template <class M, class R>
   using preconditioner = typename of_model<M, R>::type;
 
-  /// As the wrapped optimizer.
+  /// Proposes the vector of the wrapped optimizer.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {

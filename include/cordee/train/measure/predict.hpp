@@ -65,12 +65,13 @@ void append_probabilities(const M& model, const N* logits, std::size_t classes,
 
 }  // namespace detail::train
 
-/// Probabilities (images, classes) of the mean model for `images`: pixels 0 .. 255 of whole images
-/// (images, channels, height, width), in the data set's channel order and with the normalization
-/// that it was trained with. Each rank gives images of its own, any number of them, and gets
-/// theirs; a NaN in the logits makes an image's probabilities NaN. Collective. Throws error if
-/// `images` is no whole number of the network's images, and for another normalization than the one
-/// of training, where the run or the loaded file knows it.
+/// Returns probabilities (images, classes) of the mean model for `images`: pixels 0 .. 255 of whole
+/// images (images, channels, height, width), in the data set's channel order and with the
+/// normalization that it was trained with. Each rank gives images of its own, any number of them,
+/// and gets theirs; a NaN in the logits makes an image's probabilities NaN. Collective. @throws
+/// usage_error for no positive batch_size; error if `images` is no whole number of the network's
+/// images, and for another normalization than the one of training, where the run or the loaded file
+/// knows it.
 template <class Run>
 std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
                             const normalization& norm, int batch_size = 250) {
