@@ -92,6 +92,23 @@ TEST_CASE("table: the blocks of ResNet-110 have two-digit numbers") {
   CHECK_FALSE(names.contains("layer3.18.conv1.weight"));
 }
 
+TEST_CASE("registry: names have as many digits as the number, where ResNet-1202 has block 100") {
+  parameter_registry::totals counted;
+  std::vector<parameter_registry::entry> entries(1);
+  std::vector<char> names(64);
+  const auto name_in_block = [&](int block) {
+    parameter_registry registry(counted, entries.data(), names.data());
+    registry.enter_stage();
+    for (int k = 0; k < block; ++k) registry.leave(registry.enter_block());
+    registry.enter_block();
+    registry.enter_convolution();
+    registry.add_tensor("weight", kind::weight, {1}, {});
+    return std::string(names.data(), entries[0].length);
+  };
+  for (const int block : {0, 9, 10, 99, 100, 199, 1000})
+    CHECK(name_in_block(block) == "layer1." + std::to_string(block) + ".conv1.weight");
+}
+
 TEST_CASE("table: kinds and shapes") {
   const auto find = [](std::string_view name) {
     for (const segment& s : table<20, shortcut::b>::segments)

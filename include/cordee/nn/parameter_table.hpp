@@ -133,10 +133,13 @@ class parameter_registry {
     const scope parent = scope_;  // after counting, so that the next layer gets the next number
     if (!scope_.numbered)
       for (const char c : base) prefix_[scope_.length++] = c;
-    if (number >= 10) prefix_[scope_.length++] = static_cast<char>('0' + number / 10);
-    prefix_[scope_.length++] = static_cast<char>('0' + number % 10);
+    append_digits(number);
     prefix_[scope_.length++] = '.';
     return parent;
+  }
+  constexpr void append_digits(int number) {
+    if (number >= 10) append_digits(number / 10);
+    prefix_[scope_.length++] = static_cast<char>('0' + number % 10);
   }
   constexpr scope descend(const scope& parent, bool numbered) {
     scope_ = scope{.length = scope_.length, .numbered = numbered};
