@@ -57,7 +57,7 @@ struct checkpoint_interval {
   double minutes = 0, epochs = 0;
 };
 
-/// A callback that saves a run; see the header's top.
+/// A callback of fit that saves a run; see the header's top.
 struct checkpoint {
   /// Folder of the run, which all ranks see; made if there is none. Range: not empty, else
   /// usage_error.
@@ -70,8 +70,8 @@ struct checkpoint {
   /// Whether a copy of the planes is written beside training. False: without a copy, and the step
   /// waits.
   bool async = true;
-  /// What the program's user gives to continue a run, such as an option of the command line:
-  /// messages name it. By default the call, resume("FOLDER").
+  /// How to continue the run, as messages say it: for example an option of the program. Empty: the
+  /// call resume("FOLDER").
   std::string resumed_by{};
 
   /// State: lock of the folder, of rank 0, while fit runs.
@@ -84,7 +84,7 @@ struct checkpoint {
   /// State: when it was saved, or when fit began.
   std::chrono::steady_clock::time_point saved_at{};
 
-  /// What all ranks must have alike.
+  /// One line that must be the same on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("checkpoint, .every ", every.steps, " steps, ", every.epochs, " epochs");
   }

@@ -62,7 +62,7 @@ struct batch_schedule {
       before = s.epoch;
     }
   }
-  /// "times 2 from epoch 30, times 4 from epoch 60"
+  /// One line for logs: "times 2 from epoch 30, times 4 from epoch 60".
   [[nodiscard]] std::string describe() const {
     std::string text;
     for (const stage& s : *this)

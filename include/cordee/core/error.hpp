@@ -31,8 +31,8 @@ class error : public std::runtime_error {
   std::source_location location_;
 };
 
-/// The run of several processes failed, and another rank throws the cause as error: a program that
-/// prints errors ends in silence at this one, so that the cause is printed once.
+/// A failure of another rank, which throws the cause itself as `error`. A program that prints
+/// errors exits silently at this one, so that the cause is printed once.
 class aborted : public error {
  public:
   /// Made by transports on the ranks that did not fail first.

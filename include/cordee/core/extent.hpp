@@ -14,7 +14,8 @@ namespace cordee::inline CORDEE_ABI {
 
 /// channels x height x width of one sample. A structural type: it may be a template argument.
 struct extent {
-  int channels = 0, height = 0, width = 0;  ///< Channels of a pixel, rows and columns.
+  /// Channels of a pixel, rows (`height`), columns (`width`).
+  int channels = 0, height = 0, width = 0;
 
   /// Pixels of one channel: height x width.
   [[nodiscard]] constexpr std::size_t pixels() const {
@@ -27,7 +28,7 @@ struct extent {
   friend constexpr bool operator==(const extent&, const extent&) = default;
 };
 
-/// "3x32x32"
+/// Returns channels, height and width as "3x32x32".
 inline std::string describe(const extent& e) {
   return concat(e.channels, "x", e.height, "x", e.width);
 }

@@ -63,7 +63,7 @@ struct segment {
   std::string_view name;  ///< Name in files, as torchvision's: layer1.0.conv1.weight.
   /// Optimizers choose decay and layer-wise rates by it.
   cordee::kind kind = cordee::kind::weight;
-  /// First number in every plane, a multiple of 64, and how many.
+  /// First number in every plane (`offset`, a multiple of 64), and how many (`size`).
   std::size_t offset = 0, size = 0;
   std::array<int, 4> shape{};  ///< Shape in files; unused dimensions are zero.
 
@@ -74,7 +74,7 @@ struct segment {
 /// A contiguous run of segments, which is exchanged at once.
 struct bucket {
   int index = 0;  ///< Place in the order of readiness; 0 is at the end of the table.
-  /// First number in every plane, and how many, padding included.
+  /// First number in every plane (`offset`), and how many, padding included (`size`).
   std::size_t offset = 0, size = 0;
   std::span<const segment> segments;  ///< In the table's order.
   std::size_t first_segment = 0;      ///< Index of segments.front() in the table.

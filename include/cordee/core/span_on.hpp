@@ -78,7 +78,7 @@ struct span_on {
   }
 };
 
-/// The same memory as bytes, const ones of const numbers.
+/// Returns the same memory as bytes, which are const if the numbers are.
 template <class T, class D>
 auto bytes(span_on<T, D> s) {
   using byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;

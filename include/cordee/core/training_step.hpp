@@ -46,8 +46,8 @@ struct step_info {
   /// Steps before this one: all (`step`), those whose update was applied, not skipped (`applied`),
   /// and those that exchanged something (`round`).
   std::int64_t step = 0, applied = 0, round = 0;
-  /// Epochs of data before this step, its learning rate, and that of the last applied step: 0
-  /// before the first one.
+  /// Epochs of data before this step (`epoch`), its learning rate, and that of the last applied
+  /// step (`previous_learning_rate`; 0 before the first one).
   double epoch = 0, learning_rate = 0, previous_learning_rate = 0;
 };
 
@@ -65,7 +65,7 @@ struct bucket_view {
 /// segments are the arena's; the spans begin at the first segment's offset.
 template <class Real, class D, int Slots>
 struct optimizer_view {
-  span_on<Real, D> weights, grads;  ///< Master weights and gradient.
+  span_on<Real, D> weights, grads;  ///< Master weights (`weights`) and gradient (`grads`).
   /// The optimizer's state.
   std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> slots{};
   std::span<const segment> segments;                ///< The table's entries of the range.
@@ -141,16 +141,15 @@ struct batch {
   span_on<const step_info, D> info{};
 
   bool operator==(const batch&) const = default;
-  /// The factor of each sample's loss in backward,
-  ///   loss_scale * ranks / global_samples,
-  /// with which the mean of the gradients over ranks is the scaled gradient of the mean loss over
-  /// all samples of the update, however they are distributed.
+  /// Returns the factor of each sample's loss in backward, loss_scale * ranks / global_samples.
+  /// With it the mean of the gradients over ranks is the scaled gradient of the mean loss over all
+  /// samples of the update, however they are distributed.
   [[nodiscard]] constexpr double loss_weight() const { return loss_scale * unscaled_loss_weight(); }
-  /// ranks / global_samples
+  /// Returns `loss_weight` without the loss scale: ranks / global_samples.
   [[nodiscard]] constexpr double unscaled_loss_weight() const {
     return static_cast<double>(ranks) / static_cast<double>(global_samples);
   }
-  /// A copy with this loss scale and epoch.
+  /// Returns a copy with this loss scale and epoch.
   [[nodiscard]] constexpr batch with_loss_scale(double scale, double at_epoch) const {
     batch b = *this;
     b.loss_scale = scale;

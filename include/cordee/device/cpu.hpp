@@ -68,7 +68,7 @@ class cpu {
   /// Memory of `size` bytes, not initialized, in huge pages where Linux has them; null for 0 bytes.
   /// @throws error if there is none left.
   [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
-  /// Frees memory of `allocate`; null: nothing.
+  /// Frees memory from `allocate`; null: nothing.
   void release(void* memory) const noexcept { free_pages(memory); }
   /// `size` bytes of zeros. Pages that nothing writes take no memory. @throws error as `allocate`.
   [[nodiscard, gnu::cold, gnu::noinline]] static std::shared_ptr<void> allocate_zeros(
@@ -91,12 +91,12 @@ class cpu {
   }
   /// Does nothing: work is done when its call returns.
   [[nodiscard]] event record(stream) const { return {}; }
-  /// Does nothing, likewise.
+  /// Does nothing.
   void await(stream, event) const {}
-  /// Does nothing, likewise.
+  /// Does nothing.
   void finish(stream) const {}
 
-  /// Scoped: `cpu{}` in this thread has that many workers. Launchers use it.
+  /// While it lives, `cpu{}` in this thread has that many workers. Launchers use it.
   class worker_limit {
    public:
     /// Limits this thread until the object is destroyed; 0: no limit.

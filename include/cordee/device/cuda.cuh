@@ -34,8 +34,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The GPU `ordinal`; several ranks may share one. make_stream, allocate, pin, record, await and
-/// capture make it the calling thread's current device.
+/// One GPU as a device; several ranks may share one. `make_stream`, `allocate`, `pin`, `record`,
+/// `await` and `capture` make it the calling thread's current device.
 class cuda {
  public:
   static constexpr std::string_view name = "cuda";  ///< Name in logs and checkpoints.
@@ -62,7 +62,7 @@ class cuda {
       return temporary != nullptr ? temporary->allocate(size)
                                   : detail::device::cuda_stream_memory{handle}.allocate(size);
     }
-    /// Releases memory of `allocate` in stream order.
+    /// Releases memory from `allocate` in stream order.
     void release(void* memory) const noexcept {
       if (temporary != nullptr)
         temporary->release(memory);
@@ -95,7 +95,7 @@ class cuda {
                                  detail::device::describe_call("cudaMallocHost", size));
       return memory;
     }
-    /// Frees memory of `pin`.
+    /// Frees memory from `pin`.
     static void unpin(void* memory) noexcept { cudaFreeHost(memory); }
     /// Blocks the host until the stream's work is complete. Throws also for an error of any kernel
     /// that ran before.
@@ -166,7 +166,7 @@ class cuda {
 
   /// Number of the GPU among those that are visible.
   [[nodiscard]] int ordinal() const { return ordinal_; }
-  /// "GPU 1 (NVIDIA H200)"
+  /// One line for logs: "GPU 1 (NVIDIA H200)".
   [[nodiscard]] std::string describe() const {
     cudaDeviceProp card{};
     detail::device::cuda_check(cudaGetDeviceProperties(&card, ordinal_), "cudaGetDeviceProperties");
@@ -180,7 +180,7 @@ class cuda {
   [[nodiscard]] stream make_high_priority_stream() const {
     return acquire(detail::device::stream_priority::high);
   }
-  /// Returns s for a later make_stream; submitted work still completes.
+  /// Gives s back for a later make_stream; submitted work still completes.
   void close_stream(stream s) const noexcept { streams_->recycle(s.handle); }
   /// Memory of the GPU, not initialized; null for 0 bytes. @throws error, with the bytes that are
   /// free, if there is none left.
@@ -189,7 +189,7 @@ class cuda {
     return detail::device::allocate_or_trim(
         "cudaMalloc", size, true, [&](void** memory) { return cudaMalloc(memory, size); });
   }
-  /// Frees memory of `allocate`.
+  /// Frees memory from `allocate`.
   void release(void* memory) const noexcept { cudaFree(memory); }
   /// Bytes that could be allocated, and that `s` holds for temporary memory. Blocks the host until
   /// the GPU is idle; none while `s` is captured.
@@ -198,12 +198,12 @@ class cuda {
     if (!detail::device::cuda_stream_memory{s.handle}.may_grow()) return {};
     return detail::device::free_cuda_memory() + s.temporary_bytes();
   }
-  /// Page-locked host memory.
+  /// Page-locked host memory; null for 0 bytes. @throws error if there is none left.
   [[nodiscard]] void* pin(std::size_t size) const {
     use();
     return size != 0 ? stream::pin(size) : nullptr;
   }
-  /// Frees memory of `pin`.
+  /// Frees memory from `pin`.
   void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
   /// As stream::copy.
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
@@ -218,7 +218,7 @@ class cuda {
     use();
     return event(s.handle);
   }
-  /// An event with a time.
+  /// As `record`, an event for `seconds_between`.
   [[nodiscard]] event record_time(stream s) const {
     use();
     return event(s.handle, cudaEventDefault);
@@ -250,7 +250,8 @@ class cuda {
     detail::device::cuda_check(cudaEventSynchronize(e.get()), "cudaEventSynchronize");
   }
 
-  /// Captures in thread-local mode: other ranks' threads may allocate meanwhile.
+  /// Returns what f() submits to s as a graph, without running it. In thread-local mode: other
+  /// ranks' threads may allocate meanwhile. Throws what f throws, or error.
   template <class F>
   [[nodiscard]] graph capture(stream s, const F& f) const {
     use();

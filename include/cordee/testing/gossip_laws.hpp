@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The laws of averaging with neighbours over a topology, for the user's own:
+// The laws of averaging with neighbours, for a topology of your own:
 //
 //   TEST_CASE("my_topology mixes") { CHECK(gossip_laws(my_topology{}) == ""); }
 //

@@ -27,11 +27,11 @@ struct gradient_report {
   /// Least denominator of an error: smaller derivatives are compared absolutely.
   static constexpr double scale = 1e-2;
 
-  double max_error = 0;                 ///< Infinity if a derivative is NaN.
-  std::size_t index = 0, compared = 0;  ///< Element of the largest error, and number of elements.
-  double analytic = 0, numeric = 0;     ///< Derivatives of that element.
+  double max_error = 0;                 ///< Largest error so far; infinity if a derivative is NaN.
+  std::size_t index = 0, compared = 0;  ///< Element of `max_error`, and elements compared.
+  double analytic = 0, numeric = 0;     ///< Derivatives of element `index`.
 
-  /// Adds one element.
+  /// Compares the two derivatives of one element.
   void compare(std::size_t element, double analytic_value, double numeric_value) {
     ++compared;
     const double error = std::abs(analytic_value - numeric_value) /
@@ -49,8 +49,8 @@ struct gradient_report {
   }
 };
 
-/// Compares every `stride`-th element of `gradient` with a difference of f, which reads x. Restores
-/// x.
+/// Compares every `stride`-th element of `gradient` with a difference quotient of f(), which reads
+/// x. Restores x.
 template <class F>
 gradient_report check_gradient(std::span<double> x, std::span<const double> gradient, const F& f,
                                std::size_t stride = 1, double step = 1e-5) {
@@ -67,7 +67,7 @@ gradient_report check_gradient(std::span<double> x, std::span<const double> grad
   return report;
 }
 
-/// Compares the derivative along `direction`, with two evaluations of f. Restores x.
+/// Compares the derivative along `direction` alone, with two evaluations of f. Restores x.
 template <class F>
 gradient_report check_direction(std::span<double> x, std::span<const double> gradient,
                                 std::span<const double> direction, const F& f, double step = 1e-6) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The laws of an exact reducer, for the user's own:
+// The laws of an exact reducer, for one of your own:
 //
 //   TEST_CASE("my_reducer is an exact mean") {
 //     CHECK(reducer_laws([](auto comm) { return my_reducer{comm}; }) == "");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The laws of a transport, for the user's own, which the caller launches:
+// The laws of a transport, for one of your own, which you launch:
 //
 //   CHECK(transport_laws([](int ranks, const auto& f, std::chrono::milliseconds deadline) {
 //           threads::launch(ranks, f, {.deadline = deadline});
