@@ -33,7 +33,7 @@
 #include "benchmarks/peak.hpp"
 
 #ifdef WITH_ONEDNN
-#include <cordee/ops/engines/onednn/engine.hpp>
+#include "benchmarks/onednn/engine.hpp"
 #endif
 
 namespace {

@@ -49,11 +49,6 @@ cordee_component(zeromq HEADERS "/zeromq[._/]" OPTION OFF
   FILES "CORDEE_ZEROMQ_LIBRARY zmq" "CORDEE_ZEROMQ_INCLUDE zmq.h"
   CONTAINS CORDEE_ZEROMQ_INCLUDE zmq.h ZMQ_CONNECT_TIMEOUT  # which 4.2 introduced
   ABSENT "libzmq, version 4.2 or later, which was not found: install libzmq3-dev")
-# libgomp is used by oneDNN. Debian's CMake package of oneDNN requires OpenCL's headers.
-cordee_component(onednn HEADERS "/engines/onednn/" OPTION OFF
-  FILES "CORDEE_ONEDNN_LIBRARY dnnl" "CORDEE_ONEDNN_OPENMP gomp libgomp.so.1" "CORDEE_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp"
-  CONTAINS CORDEE_ONEDNN_INCLUDE oneapi/dnnl/dnnl_version.h "DNNL_VERSION_MAJOR 2$"
-  ABSENT "oneDNN 2, which was not found: install libdnnl-dev")
 cordee_component(mpi HEADERS "/mpi[._/]" OPTION OFF PACKAGES "MPI 3.0 COMPONENTS CXX" TARGETS MPI::MPI_CXX
   ABSENT "an MPI, version 3 or later, which was not found: install libopenmpi-dev or libmpich-dev")
 cordee_component(cuda OPTION CUDA MODULE cuda.cmake TARGETS CUDA::cudart_static
@@ -64,7 +59,8 @@ cordee_component(nccl HEADERS "/nccl[._/]" OPTION CUDA NEEDS cuda PACKAGES "NCCL
 
 # Components that this version does not have. A request for one, by an option (CORDEE_TIFF=ON) or by find_package, is a
 # configure error with that component's message; there is no silent fallback.
-set(cordee_absent tiff)
+set(cordee_absent onednn tiff)
+set(cordee_absent_onednn "this version of cordee has no engine onednn; leave the component out: a network that names no engine runs on winograd or direct")
 set(cordee_absent_tiff "this version of cordee reads no TIFF; convert the images to JPEG or PNG, which cordee::images reads")
 
 if(POLICY CMP0167)  # from CMake 3.30 on, which warns of its own FindBoost: Boost's configuration is found

@@ -26,7 +26,6 @@ foreach(component IN LISTS reversed)  # a test is the last one's that matches, a
   endforeach()
 endforeach()
 
-set(optimization_onednn -O2)
 set(optimization_simulated -O2)  # it makes millions of messages
 if(NOT CORDEE_ALL_TESTS)  # as fast, and compiled in two thirds of the time
   set(optimization_simulated -O1)

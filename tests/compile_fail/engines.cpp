@@ -7,18 +7,10 @@
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
-#include <cordee/precision/fp64.hpp>
-
-#ifdef ONEDNN_IN_FP64
-#include <cordee/ops/engines/onednn/engine.hpp>
-#endif
 
 using namespace cordee;
 
-#if defined(ONEDNN_IN_FP64)
-using network_precision = fp64;
-using network_engine = onednn;
-#elif defined(BLOCKED_IN_BF16)
+#if defined(BLOCKED_IN_BF16)
 using network_precision = bf16;
 using network_engine = cordee::blocked;
 #elif defined(BLOCKED_IN_FP16)

@@ -20,8 +20,7 @@ class convolution_node {
   static_assert(
       ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
       "this engine has no convolution in this precision: name no engine, for the default, or "
-      "on the CPU direct or reference, which have all (blocked has no 16 bits, onednn "
-      "fp32 alone)");
+      "on the CPU direct or reference, which have all (blocked has no 16 bits)");
 
  public:
   static constexpr bool skips_frozen_gradients = true;

@@ -17,7 +17,7 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Channels to a block of an activation in the engines `direct` and `winograd`: V, or all of them
-/// where they are at most 4, as in the network's input (where `onednn` has blocks of one).
+/// where they are at most 4, as in the network's input.
 template <int V>
 constexpr int channel_block_size(int channels) {
   return channels <= 4 ? channels : V;

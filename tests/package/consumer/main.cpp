@@ -3,12 +3,7 @@
 #include <cstdio>
 
 #include <cordee/cordee.hpp>
-#ifdef WITH_ONEDNN
-#include <cordee/ops/engines/onednn/engine.hpp>
-using engine = cordee::onednn;
-#else
 using engine = cordee::direct;
-#endif
 
 #ifdef WITH_IMAGES
 #include <cordee/images/decoder.hpp>

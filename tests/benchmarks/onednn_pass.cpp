@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/onednn/pass.hpp>
+#include "benchmarks/onednn/pass.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;

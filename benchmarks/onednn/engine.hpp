@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions by oneDNN, in fp32: ops/convolution.hpp's sums over (N, C / V, H, W, V), oneDNN's
-// nChw16c on AVX-512 and nChw8c elsewhere. Component `onednn`, not in the umbrella.
+// nChw16c on AVX-512 and nChw8c elsewhere. For benchmarks, to compare with.
 //
 // A batch is cut into groups, independently of the number of workers, and the stream's workers run
 // each group as a primitive of one thread. So oneDNN starts no threads, and results do not depend
@@ -19,8 +19,9 @@
 #include <cordee/core/error.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
-#include <cordee/ops/engines/onednn/pass.hpp>
 #include <cordee/ops/layout.hpp>
+
+#include "benchmarks/onednn/pass.hpp"
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -12,8 +12,8 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/nn/resnet.hpp>
-#include <cordee/ops/engines/onednn/engine.hpp>
 
+#include "benchmarks/onednn/engine.hpp"
 #include "tests/nn/network_fixture.hpp"
 #include "tests/support/engine_laws.hpp"
 #include "tests/support/engine_shapes.hpp"
