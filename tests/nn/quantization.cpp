@@ -86,6 +86,15 @@ TEST_CASE("ranges: frozen ranges stay, but an empty one is set") {
   CHECK(plane[0] < -1);
 }
 
+TEST_CASE("ranges: an epoch of freezing that is NaN, hence never comes, is refused") {
+  auto q = two_layers();
+  q.freeze_ranges_at = -inf;
+  q.check();
+  q.freeze_ranges_at = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_WITH_AS(q.check(), doctest::Contains("quantization.freeze_ranges_at is NaN"),
+                       usage_error);
+}
+
 TEST_CASE("ranges: a step that does not count has empty observations") {
   auto q = two_layers();
   q.observer.layers[0].observed = {-5, 5};

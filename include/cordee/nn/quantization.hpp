@@ -146,6 +146,8 @@ struct quantization_options {
             "quantization.averaging is the weight of a step in a running range, 0 to 1");
     expects(percentile > 50 && percentile <= 100,
             "quantization.percentile is above 50 and at most 100");
+    expects(freeze_ranges_at == freeze_ranges_at,
+            "quantization.freeze_ranges_at is NaN: give an epoch, or infinity for never");
   }
   /// Adds the inputs x of layer k, whose range is `range`. Of the n numbers, `filling` are zeros
   /// that pad blocks of channels and are not counted.

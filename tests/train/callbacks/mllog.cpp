@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -132,6 +133,9 @@ TEST_CASE("mllog: run_stop's status says whether the target was reached, or the 
   CHECK(status(0, 1) == "\"aborted\"");  // after two epochs
   CHECK(count(keys(file), "epoch_start") == 2);
   CHECK(status(0.8, 1) == "\"success\"");
+  for (const double never : {std::nan(""), -0.1, 75.9})
+    CHECK_THROWS_WITH_AS(status(never, 9), doctest::Contains("mllog: .target_accuracy is"),
+                         usage_error);
 }
 
 TEST_CASE("mllog: a resumed run goes on with the log as if nothing had happened") {

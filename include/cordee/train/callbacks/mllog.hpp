@@ -24,6 +24,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/train/callbacks/record.hpp>
 #include <cordee/train/callbacks/step_log.hpp>
@@ -41,7 +42,7 @@ struct mllog_options {
   std::string division = "open", status = "research";
   bool cache_clear = false;  ///< Whether the system's caches were cleared before.
   /// Accuracy of a validation that makes run_stop's status "success"; with 0 it is that unless a
-  /// callback ended the run.
+  /// callback ended the run. Range: 0 to 1, else usage_error.
   double target_accuracy = 0;
   /// Further keys, such as those of the schedule: {{"lars_opt_base_learning_rate", 29}}.
   std::vector<std::pair<std::string, double>> values{};
@@ -56,9 +57,12 @@ class basic_mllog {
   explicit basic_mllog(std::string path, mllog_options options = {})
       : log_("mllog", std::move(path)), options_(std::move(options)), constructed_(now()) {}
 
-  /// Checks the file, and changes none. @throws error where `begin` would.
+  /// Checks the options and the file, and changes none. @throws usage_error for an option out of
+  /// its range, and error where `begin` would.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
+    expects(options_.target_accuracy >= 0 && options_.target_accuracy <= 1,
+            "mllog: .target_accuracy is 0, for none, or at most 1");
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
   /// Opens the file, anew or to append. @throws error if it cannot be written or, in a resumed run,
