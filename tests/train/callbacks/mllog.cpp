@@ -134,8 +134,7 @@ TEST_CASE("mllog: run_stop's status says whether the target was reached, or the 
   CHECK(count(keys(file), "epoch_start") == 2);
   CHECK(status(0.8, 1) == "\"success\"");
   for (const double never : {std::nan(""), -0.1, 75.9})
-    CHECK_THROWS_WITH_AS(status(never, 9), doctest::Contains("mllog: .target_accuracy is"),
-                         usage_error);
+    CHECK_THROWS_WITH_AS(status(never, 9), doctest::Contains("mllog: .target_accuracy is"), error);
 }
 
 TEST_CASE("mllog: a resumed run goes on with the log as if nothing had happened") {
