@@ -77,6 +77,9 @@ TEST_CASE(
         std::string::npos);
   CHECK(refusal(lambc{.limits = {.most = not_a_number}}) != "");
   CHECK(refusal(lambc{.limits = {.least = -1}}) != "");
+  CHECK(refusal(nvlamb{.limits = {.least = infinity, .most = infinity}}).find("least") !=
+        std::string::npos);
+  CHECK(refusal(nvlamb{.limits = {.least = 2, .most = infinity}}) == "");
   CHECK(refusal(sgd{.dampening = 1}) != "");
   CHECK(refusal(sgd{.momentum = 0, .nesterov = true}) != "");
   CHECK(refusal(local_steps{sgd{}, 0}) != "");

@@ -157,8 +157,9 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
 
 /// Limits of LAMB's trust ratio.
 struct ratio_limits {
-  /// Least and largest trust ratio; 0 and infinity: no limit. Range: 0 <= least <= most, most above
-  /// 0, else usage_error. Default: as timm (`lambc`) and DeepSpeed (`deepspeed_lamb`).
+  /// Least and largest trust ratio; 0 and infinity: no limit. Range: 0 <= least <= most, least
+  /// finite, most above 0, else usage_error. Default: as timm (`lambc`) and DeepSpeed
+  /// (`deepspeed_lamb`).
   double least = 0, most = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const {
@@ -254,8 +255,9 @@ struct basic_lamb {
   /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     check_adam(Form::name, *this);
-    expects(limits.least >= 0 && limits.most > 0 && limits.least <= limits.most,
-            "lamb: the limits of the ratio are 0 <= least <= most, most more than 0");
+    expects(limits.least >= 0 && std::isfinite(limits.least) && limits.most > 0 &&
+                limits.least <= limits.most,
+            "lamb: the limits of the ratio are 0 <= least <= most, least finite, most above 0");
   }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {
