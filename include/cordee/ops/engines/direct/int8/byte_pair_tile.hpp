@@ -97,7 +97,7 @@ template <bool Short>
         : "m"(*reinterpret_cast<const std::uint8_t(*)[4]>(x)), "x"(w0), "x"(w1));
 }
 
-/// Ones of 16 bits. An array, since nvcc 13.0 loses the type of sum_vec<8>{} outside of functions.
+/// Ones of 16 bits. An array, since nvcc 13.0 makes an int of sum_vec<8>{} in a constexpr variable.
 alignas(32) inline constexpr std::int32_t one_and_one[8] = {0x10001, 0x10001, 0x10001, 0x10001,
                                                             0x10001, 0x10001, 0x10001, 0x10001};
 
