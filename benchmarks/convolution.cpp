@@ -191,7 +191,7 @@ int main(int argc, char** argv) {
     std::apply([&](auto... r) { (layers.emplace_back(r, p, o.batch, device), ...); }, rows);
 
   bench::fma_peak peak(o.threads);
-  for (int rep = 0; rep < o.reps; ++rep)
+  for (int rep = -1; rep < o.reps; ++rep)  // one more, to warm up
     for (layer& l : layers) {
       peak.time(s);
       l.run(s);

@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
                                         {{32, b, b}, 64, 3, 2, 1},
                                         {{64, c, c}, 64, 3, 1, 1}})
     layers.emplace_back(p, o.batch, device);
-  for (int rep = 0; rep < o.reps; ++rep)
+  for (int rep = -1; rep < o.reps; ++rep)  // one more, to warm up
     for (layer& l : layers) l.run(device.make_stream());
 
   std::printf("%d thread(s), %.*s, bytes %s, batch %d, %d repetitions\n\n", o.threads,
