@@ -254,6 +254,16 @@ TEST_CASE("quantize_network: options without meaning are refused") {
       doctest::Contains(".percentile and .range are two choices"), usage_error);
 }
 
+TEST_CASE("quantize_network: options without meaning on one rank end it on every rank") {
+  CHECK(contains(error_at_peer([](threads comm) {
+                   small_fp32 net;
+                   trainer run{net, sgd{}, steady, ring{comm}};
+                   auto feed = feed_of(comm);
+                   (void)quantize_network(run, feed, 1, {.percentile = 50.0 + comm.rank()});
+                 }),
+                 ".percentile is above 50 and at most 100"));
+}
+
 TEST_CASE("quantize_network: weights that are not finite are refused, all-zero filters are not") {
   trained_network trained(1);
   auto& run = trained.run;

@@ -68,6 +68,27 @@ class stuck_rank {
   std::atomic<bool> peer_failed_{false};
 };
 
+/// What f(comm) throws on rank 1 of two after it has thrown on rank 0, which catches it and stays:
+/// its text, or that of the deadline where rank 0 does not abort the run.
+template <class F>
+std::string error_at_peer(const F& f) {
+  stuck_rank first;
+  std::string message;
+  (void)error_message([&] {
+    threads::launch(2,
+                    [&](threads comm) {
+                      if (comm.rank() == 1) {
+                        message = error_message([&] { first.run_peer([&] { f(comm); }); });
+                      } else {
+                        CHECK_THROWS(f(comm));
+                        first.block();
+                      }
+                    },
+                    {.deadline = std::chrono::seconds(2)});
+  });
+  return message;
+}
+
 inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }

@@ -184,7 +184,7 @@ template <class Run, train::Feed F, class Data>
       "quantize_network reads float weights in the host's memory: save those of a GPU, or "
       "of fp64, and load them into a network of fp32 on the CPU");
   constexpr bool reports = !std::is_same_v<Data, no_images>;
-  options.check();
+  run.abort_peers_on_throw([&] { options.check(); });
   return run.with_mean_model([&] {
     int8_copy<Run> copy(run);
     copy.model().quantization.percentile = options.percentile;

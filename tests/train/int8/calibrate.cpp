@@ -246,6 +246,16 @@ TEST_CASE("calibrate: changes ranges only, and rejects zero batches") {
   }
 }
 
+TEST_CASE("calibrate: no batches on one rank end it on every rank") {
+  CHECK(contains(error_at_peer([](threads comm) {
+                   resnet<8, int8, cpu, small> net;
+                   trainer run{net, sgd{}, steady, ring{comm}};
+                   auto feed = feed_of(comm);
+                   (void)calibrate(run, feed, comm.rank());
+                 }),
+                 "calibrate: ranges need at least one batch"));
+}
+
 TEST_CASE("calibrate: a choice gets each layer's histogram and extremes over all ranks") {
   resnet<8, int8, cpu, small> net;
   trainer run{net, sgd{}, steady, solo{}};

@@ -41,6 +41,13 @@ TEST_CASE("confusion_matrix: rows are classes, columns predictions") {
   CHECK_THROWS_AS((void)m(0, -1), usage_error);
 }
 
+namespace {
+
+using small =
+    network<sequential<global_average_pool, linear<5>>, bf16, cpu, reference, extent{3, 4, 4}, 5>;
+
+}  // namespace
+
 TEST_CASE("confusion_matrix::from: each sample once, as the metrics count them") {
   const synthetic images{.extent = {3, 4, 4}, .classes = 5, .samples = 23, .seed = 3};
   const auto labels = [&](int k) {
@@ -52,8 +59,7 @@ TEST_CASE("confusion_matrix::from: each sample once, as the metrics count them")
   for (const int ranks : {1, 3}) {
     CAPTURE(ranks);
     const auto all = on_ranks(ranks, [&](threads comm) {
-      network<sequential<global_average_pool, linear<5>>, bf16, cpu, reference, extent{3, 4, 4}, 5>
-          net{cpu(1)};
+      small net{cpu(1)};
       trainer run{net, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
       const metrics expected = run.evaluate(images, {}, 4);
       const confusion_matrix m = confusion_matrix::from(run, images, {}, 4);
@@ -70,4 +76,14 @@ TEST_CASE("confusion_matrix::from: each sample once, as the metrics count them")
     });
     for (const auto n : all) CHECK(n == all[0]);
   }
+}
+
+TEST_CASE("confusion_matrix::from: what is refused on one rank ends it on every rank") {
+  const synthetic images{.extent = {3, 4, 4}, .classes = 5, .samples = 23, .seed = 3};
+  CHECK(contains(error_at_peer([&](threads comm) {
+                   small net{cpu(1)};
+                   trainer run{net, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
+                   (void)confusion_matrix::from(run, images, {}, comm.rank() == 0 ? 0 : 4);
+                 }),
+                 "evaluate: a batch has at least one sample"));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -113,6 +114,21 @@ TEST_CASE("predict: refuses a part of an image") {
   CHECK(contains(error_message([&] { (void)predict(run, std::span(pixels).first(48), {}); }),
                  "predict: images are normalized by mean 0 0 0, deviation 1 1 1; the file x: mean "
                  "0.25 0.5 0.75, deviation 0.2 0.333333 0.25: give the normalization"));
+}
+
+TEST_CASE("predict: what is refused on one rank ends it on every rank") {
+  const std::vector<std::uint8_t> pixels(2 * shape.size());
+  for (const auto& [bytes, batch, text] :
+       {std::tuple{shape.size() - 1, 250, "predict: 47 bytes are no whole number of images"},
+        {shape.size(), 0, "predict: a batch has at least one image"}})
+    CHECK(contains(error_at_peer([&, own = bytes, batch_size = batch](threads comm) {
+                     small<fp64> net{cpu(1)};
+                     trainer run{net, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
+                     const bool wrong = comm.rank() == 0;
+                     (void)predict(run, std::span(pixels).first(wrong ? own : shape.size()), norm,
+                                   wrong ? batch_size : 250);
+                   }),
+                   text));
 }
 
 TEST_CASE("predict: a network with binary_cross_entropy has a sigmoid for each class") {

@@ -123,11 +123,11 @@ void recalibrate(Run& run, F& feed, int updates) {
       requires(M& model) { model.batch_norm_moving_average; },
       "recalibrate is of one set of batch norms: save what adversarial evaluates by "
       "save_evaluated, load it into the plain network and recalibrate that");
-  expects(updates > 0, "recalibrate: statistics need at least one update");
-  detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
-                                "recalibrate: the loader");
-  M& model = run.model();
   run.abort_peers_on_throw([&] {
+    expects(updates > 0, "recalibrate: statistics need at least one update");
+    detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
+                                  "recalibrate: the loader");
+    M& model = run.model();
     auto pool = run.with_mean_model([&] {
       const detail::train::moving_average_guard guard{model.batch_norm_moving_average};
       model.batch_norm_moving_average = false;

@@ -76,20 +76,21 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
   static_assert(M::device::host_memory,
                 "calibrate runs on the CPU: its ranges are saved with the weights, and a GPU loads "
                 "both");
-  expects(batches > 0, "calibrate: ranges need at least one batch");
-  M& model = run.model();
-  model.quantization.check();
-  detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
-                                "calibrate: the loader");
-  if constexpr (detail::train::RangeChoice<R>)
-    expects(model.quantization.percentile == 100,
-            "calibrate: quantization.percentile and a choice of ranges, such as "
-            "mean_squared_error_range, are two choices of the same ranges: leave the percentile at "
-            "100, or calibrate without the choice");
-  detail::nn::quantization_observer& observer = model.quantization.observer;
-  const detail::train::quantized_mode_guard guard{observer};
-  upload<typename Run::device> uploaded(model.get_device());
   return run.abort_peers_on_throw([&] {
+    expects(batches > 0, "calibrate: ranges need at least one batch");
+    M& model = run.model();
+    model.quantization.check();
+    detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
+                                  "calibrate: the loader");
+    if constexpr (detail::train::RangeChoice<R>)
+      expects(
+          model.quantization.percentile == 100,
+          "calibrate: quantization.percentile and a choice of ranges, such as "
+          "mean_squared_error_range, are two choices of the same ranges: leave the percentile at "
+          "100, or calibrate without the choice");
+    detail::nn::quantization_observer& observer = model.quantization.observer;
+    const detail::train::quantized_mode_guard guard{observer};
+    upload<typename Run::device> uploaded(model.get_device());
     const auto evaluate = [&](std::span<const batch<typename Run::device>> micro) {
       for (const auto& b : micro)
         model.forward(run.packed_parameters(), run.weights(), b, phase::evaluate, run.compute());

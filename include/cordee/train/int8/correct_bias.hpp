@@ -45,15 +45,17 @@ namespace detail::train {
 template <class Run>
 void correct_bias(Run& run, std::span<const calibrated_layer> calibrated) {
   static_assert(Run::device::host_memory, "correct_bias runs on the CPU, as calibrate does");
-  for (const calibrated_layer& layer : calibrated) {
-    const segment* const mean = detail::train::mean_behind(run.segments(), layer.name);
-    if (mean == nullptr) continue;
-    expects(layer.filter_errors.size() == mean->size,
-            "correct_bias: the layers are not those that calibrate returned for this network");
-    for (std::size_t k = 0; k < mean->size; ++k)
-      run.weights()[mean->offset + k] += static_cast<typename Run::Real>(layer.filter_errors[k]);
-  }
-  run.adopt_weights();
+  run.abort_peers_on_throw([&] {
+    for (const calibrated_layer& layer : calibrated) {
+      const segment* const mean = detail::train::mean_behind(run.segments(), layer.name);
+      if (mean == nullptr) continue;
+      expects(layer.filter_errors.size() == mean->size,
+              "correct_bias: the layers are not those that calibrate returned for this network");
+      for (std::size_t k = 0; k < mean->size; ++k)
+        run.weights()[mean->offset + k] += static_cast<typename Run::Real>(layer.filter_errors[k]);
+    }
+    run.adopt_weights();
+  });
 }
 
 }  // namespace cordee::inline CORDEE_ABI

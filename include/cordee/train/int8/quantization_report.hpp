@@ -54,8 +54,11 @@ quantization_report quantization_report::from(Run& run,
   static_assert(Run::device::host_memory,
                 "quantization_report runs layers in FP32, which an int8 network does on the CPU");
   detail::nn::quantization_observer& observer = run.model().quantization.observer;
-  expects(calibrated.size() == observer.layers.size(),
-          "quantization_report: the layers are not those that calibrate returned for this network");
+  run.abort_peers_on_throw([&] {
+    expects(
+        calibrated.size() == observer.layers.size(),
+        "quantization_report: the layers are not those that calibrate returned for this network");
+  });
   quantization_report report{{calibrated.begin(), calibrated.end()}, {}, {}, {}};
   report.int8 = run.evaluate(data, norm, batch_size);
   const detail::train::quantized_mode_guard guard{observer};

@@ -101,13 +101,17 @@ confusion_matrix confusion_matrix::from(Run& run, const S& dataset, const normal
       counts[static_cast<std::size_t>(b.labels.data[n]) * classes + largest] += 1;
     }
   };
-  return detail::train::over_slice(run, dataset, norm, batch_size, decode_threads, add, [&] {
+  const auto sum_of_ranks = [&] {
     allreduce_host(run.comm(), counts, reduce_op::sum);
     confusion_matrix sum(Run::model_type::classes);
     for (std::size_t i = 0; i < counts.size(); ++i)
       sum.add(static_cast<int>(i / classes), static_cast<int>(i % classes),
               std::llround(counts[i]));
     return sum;
+  };
+  return run.abort_peers_on_throw([&] {
+    return detail::train::over_slice(run, dataset, norm, batch_size, decode_threads, add,
+                                     sum_of_ranks);
   });
 }
 

@@ -77,11 +77,13 @@ std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
                             const normalization& norm, int batch_size = 250) {
   using M = typename Run::model_type;
   constexpr auto classes = static_cast<std::size_t>(M::classes);
-  expects(batch_size > 0, "predict: a batch has at least one image");
-  if (images.size() % M::input.size() != 0)
-    throw error(concat("predict: ", images.size(), " bytes are no whole number of images of ",
-                       describe(M::input), ", which have ", M::input.size(),
-                       " bytes each: resize and crop them as for evaluation"));
+  run.abort_peers_on_throw([&] {  // which may have given whole images
+    expects(batch_size > 0, "predict: a batch has at least one image");
+    if (images.size() % M::input.size() != 0)
+      throw error(concat("predict: ", images.size(), " bytes are no whole number of images of ",
+                         describe(M::input), ", which have ", M::input.size(),
+                         " bytes each: resize and crop them as for evaluation"));
+  });
   detail::train::expect_data_of(run, norm, {}, "predict");
   return run.with_mean_model([&] {
     const detail::train::unlabelled_images data{M::input, M::classes, images};
