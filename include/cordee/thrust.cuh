@@ -67,7 +67,7 @@ template <class T, class D>
 auto thrust_end(span_on<T, D> x) {
   return thrust_begin(x) + static_cast<std::ptrdiff_t>(x.size);
 }
-/// Of several spans of equal size: a zip iterator, over tuples of one number of each. With
+/// Several spans of equal size as a zip iterator over tuples of one number of each. With
 /// thrust::make_zip_function a function takes these numbers as its arguments.
 template <class D, class... T>
   requires(sizeof...(T) > 1)

@@ -38,7 +38,7 @@ struct decimal {
     char text[32];
     return {text, std::to_chars(text, text + sizeof text, x).ptr};
   }
-  /// With "+" before what has no sign, for a difference.
+  /// Adds a "+" to a number without sign, for a difference.
   [[nodiscard, gnu::cold]] static std::string with_sign(std::string number) {
     return number.front() == '-' ? number : "+" + number;
   }

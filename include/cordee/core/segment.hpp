@@ -76,7 +76,7 @@ struct bucket {
   int index = 0;  ///< Place in the order of readiness; 0 is at the end of the table.
   /// First number in every plane (`offset`), and how many, padding included (`size`).
   std::size_t offset = 0, size = 0;
-  std::span<const segment> segments;  ///< In the table's order.
+  std::span<const segment> segments;  ///< The segments, in the table's order.
   std::size_t first_segment = 0;      ///< Index of segments.front() in the table.
 };
 

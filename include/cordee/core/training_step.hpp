@@ -110,8 +110,8 @@ inline constexpr double largest_stable_radius = 1 - 1e-12;
 
 /// Bytes to numbers: (byte / 255 - mean) * scale for each channel; scale is 1 / deviation.
 struct normalization {
-  std::array<float, 4> mean{};             ///< By channel, of bytes divided by 255.
-  std::array<float, 4> scale{1, 1, 1, 1};  ///< By channel: 1 / standard deviation.
+  std::array<float, 4> mean{};             ///< Mean of each channel, of bytes divided by 255.
+  std::array<float, 4> scale{1, 1, 1, 1};  ///< 1 / standard deviation of each channel, likewise.
 
   bool operator==(const normalization&) const = default;
 };

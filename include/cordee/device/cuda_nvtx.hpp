@@ -27,7 +27,7 @@ struct nvtx_ranges {
   void begin_on_all_ranks(Run&, double) {
     detail::core::add_trace_sink(sink());
   }
-  /// Ends it.
+  /// Ends marking them.
   template <class Run>
   void end_on_all_ranks(Run&) {
     detail::core::remove_trace_sink(sink());

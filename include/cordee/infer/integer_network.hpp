@@ -53,10 +53,10 @@ class integer_network {
   integer_network(integer_network&&) noexcept = default;
   integer_network& operator=(integer_network&&) noexcept = default;
 
-  /// Of network type N. `plane` holds weights, running statistics and ranges, by N's table. Throws
-  /// error that names the layer if a layer has no range, or numbers that are not finite or that
-  /// integers cannot hold, and if `load` would refuse the file (infer/program/program_limits.hpp);
-  /// usage_error if the normalization is not finite.
+  /// Makes one of network type N, whose weights, running statistics and ranges are in `plane`, by
+  /// N's table. Throws error that names the layer if a layer has no range, or numbers that are not
+  /// finite or that integers cannot hold, and if `load` would refuse the file
+  /// (infer/program/program_limits.hpp); usage_error if the normalization is not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
                                             const normalization& pixels, const cpu& device = cpu(),
@@ -81,8 +81,8 @@ class integer_network {
     return integer_network(std::move(program), builder.logit_step(), device);
   }
 
-  /// Of a file that `save` wrote, of any network. Throws error that names what is damaged, by its
-  /// checksum, or what a run could not rely on.
+  /// Reads a file that `save` wrote, of any network. Throws error that names what is damaged, by
+  /// its checksum, or what a run could not rely on.
   [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
     detail::infer::stored_program stored = detail::infer::program_reader(path).read();
     return integer_network(std::move(stored.program), stored.logit_step, device);
@@ -117,10 +117,10 @@ class integer_network {
   /// The layers with their parameters, as `integer_network_on` reads them.
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
-  /// Allocates nothing. One call at a time, also of networks that were made with copies of one
-  /// `cpu`: they share its workers. Networks with a device each run at once. Throws usage_error
-  /// that names both counts if the images are not whole, or do not have classes() logits each. A
-  /// span has no shape: pixels of 14 x 56 are read as 28 x 28.
+  /// Computes the logits; allocates nothing. One call at a time, also of networks that were made
+  /// with copies of one `cpu`: they share its workers. Networks with a device each run at once.
+  /// Throws usage_error that names both counts if the images are not whole, or do not have
+  /// classes() logits each. A span has no shape: pixels of 14 x 56 are read as 28 x 28.
   void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
            std::span<std::int32_t> logits) {      // (samples, classes)
     direct_.run(samples_of(images, logits), images.data(), logits.data());

@@ -44,8 +44,8 @@ class integer_network_on {
   /// The number that one step of a logit stands for.
   [[nodiscard]] double logit_step() const { return logit_step_; }
 
-  /// Takes the stream's temporary memory alone, so it can be captured in a graph. Throws
-  /// usage_error as integer_network::run does.
+  /// Computes the logits. Uses the stream's temporary memory alone, so it can be captured in a
+  /// graph. Throws usage_error as integer_network::run does.
   void run(span_on<const std::uint8_t, D> images,  // (samples, channels, height, width)
            span_on<std::int32_t, D> logits,        // (samples, classes)
            typename D::stream s) const {

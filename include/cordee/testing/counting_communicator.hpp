@@ -30,9 +30,9 @@ struct traffic {
 /// A transport that counts what passes through `comm`.
 template <class Communicator>
 struct counting_communicator {
-  /// That of `comm`.
+  /// The value of `comm`.
   static constexpr bool blocks_host = Communicator::blocks_host;
-  /// That of `comm`.
+  /// The value of `comm`.
   static constexpr bool concurrent_contexts =
       cordee::detail::comm::has_concurrent_contexts<Communicator>();
 

@@ -56,7 +56,7 @@ struct quadratic_model {
 
   /// `quadratic_table`.
   static constexpr std::span<const segment> segments() { return quadratic_table; }
-  /// One worker.
+  /// A CPU with one worker.
   [[nodiscard]] cpu get_device() const { return cpu{1}; }
 
   /// Writes normal numbers; leaves segment "zero" and the statistic at 0.
@@ -74,7 +74,7 @@ struct quadratic_model {
   void pack_parameters(span_on<Real, cpu> plane, packed_parameters& to, cpu::stream) const {
     for (std::size_t i = 0; i < plane.size; ++i) to.span()[i] = plane[i];
   }
-  /// In training adds 1 to the statistic.
+  /// Adds 1 to the statistic in training.
   void forward(const packed_parameters&, span_on<Real, cpu> plane, const batch<cpu>& b, phase p,
                cpu::stream) {
     if (p == phase::train) plane[quadratic_table.back().offset] += 1;
