@@ -17,6 +17,12 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::device {
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_whole_plane(std::string_view name,
+                                                                      std::string_view call) {
+  throw usage_error(
+      concat("trainer: frozen layers have no ", name, ": ", call, " is those of the others"));
+}
+
 /// Some numbers of a plane: `numbers` begins at number `offset` of the table. A span is a whole
 /// plane.
 template <class Real, class D>
@@ -34,9 +40,7 @@ struct plane_part {
   /// All `size` numbers of the plane. Throws usage_error where there are fewer.
   [[nodiscard]] span_on<Real, D> whole(std::size_t size, std::string_view name,
                                        std::string_view call) const {
-    if (numbers.size != size)
-      throw usage_error(
-          concat("trainer: frozen layers have no ", name, ": ", call, " is those of the others"));
+    if (numbers.size != size) refuse_whole_plane(name, call);
     return numbers;
   }
   /// Where number 0 of the table would be, from which offsets count. Only numbers of this part may

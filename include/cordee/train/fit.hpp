@@ -8,6 +8,7 @@
 #include <concepts>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <cordee/comm/reducers/collectives.hpp>
@@ -168,7 +169,7 @@ template <class Run, class F, class... Callbacks>
       feed.add_upload(uploaded.take_seconds());
   };
   constexpr bool looks_ahead = nn::LooksAhead<typename Run::model_type>;
-  [[maybe_unused]] update_copy copy;
+  [[maybe_unused]] std::conditional_t<looks_ahead, update_copy, no_work> copy;
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
     auto batches = next_batches;

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -93,6 +95,9 @@ namespace cordee::inline CORDEE_ABI::detail::train {
   return flags;
 }
 
+/// The type of cpu::allocate_zeros.
+using host_zeros = std::shared_ptr<void> (*)(std::size_t);
+
 /// The value of trainer_options::freeze: a text. The functions above are templates, called by
 /// pointers that the constructor from a text sets, so that programs which freeze nothing do not
 /// compile them.
@@ -101,7 +106,8 @@ class frozen_layers {
   frozen_layers() = default;
   template <std::convertible_to<std::string_view> Text>
   [[gnu::cold]] frozen_layers(const Text& names) : names_(std::string_view(names)) {
-    static constexpr function_table called{describe_frozen, frozen_flags, unfrozen};
+    static constexpr function_table called{describe_frozen, frozen_flags, unfrozen,
+                                           cpu::allocate_zeros};
     table_ = &called;
   }
   [[gnu::cold, gnu::noinline]] frozen_layers(const frozen_layers&) = default;
@@ -119,12 +125,17 @@ class frozen_layers {
   [[nodiscard]] core::pod_vector<segment> unfrozen_segments(std::span<const segment> table) const {
     return empty() ? core::pod_vector<segment>() : table_->unfrozen(table, names_);
   }
+  /// cpu::allocate_zeros; null where nothing is frozen.
+  [[nodiscard]] host_zeros allocate_zeros() const {
+    return empty() ? nullptr : table_->allocate_zeros;
+  }
 
  private:
   struct function_table {
     std::string (*describe)(std::string_view);
     core::pod_vector<std::uint8_t> (*flags)(std::span<const segment>, std::string_view);
     core::pod_vector<segment> (*unfrozen)(std::span<const segment>, std::string_view);
+    host_zeros allocate_zeros;
   };
 
   std::string names_;

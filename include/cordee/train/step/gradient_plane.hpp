@@ -56,9 +56,11 @@ class gradient_plane {
  public:
   using segments = std::span<const segment>;
 
-  /// `unfrozen`: empty where none is frozen. `registered`: of the transport, or null.
+  /// `unfrozen`: empty where none is frozen. `registered`: of the transport, or null. `zeros` is
+  /// called where some are frozen, in memory of the host that is not registered.
   [[gnu::cold]] gradient_plane(const D& device, segments table, segments unfrozen,
-                               frozen_gradients written, std::shared_ptr<void> registered)
+                               frozen_gradients written, std::shared_ptr<void> registered,
+                               host_zeros zeros = cpu::allocate_zeros)
       : offset_(written == frozen_gradients::none && !unfrozen.empty() ? unfrozen[0].offset : 0),
         size_(size_of(table, unfrozen, written)),
         first_written_(written == frozen_gradients::all ? 0 : first_group(table, unfrozen)),
@@ -68,7 +70,7 @@ class gradient_plane {
       device.clear(memory_.get(), size_ * sizeof(Real), s);
       device.finish(s);
     } else if (!unfrozen.empty()) {
-      memory_ = allocate(device, size_, written);
+      memory_ = allocate(device, size_, written, zeros);
     }
   }
 
@@ -101,9 +103,10 @@ class gradient_plane {
   }
   // Zeros; null: of the arena.
   [[nodiscard, gnu::cold]] static std::shared_ptr<void> allocate(const D& device, std::size_t n,
-                                                                 frozen_gradients written) {
+                                                                 frozen_gradients written,
+                                                                 host_zeros zeros) {
     if constexpr (requires { D::allocate_zeros(n); }) {
-      return D::allocate_zeros(n * sizeof(Real));
+      return zeros(n * sizeof(Real));
     } else {
       if (written != frozen_gradients::none) return nullptr;
       const auto memory = std::make_shared<buffer<Real, D>>(device, n);

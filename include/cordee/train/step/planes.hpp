@@ -46,7 +46,8 @@ class planes {
       : device_(device),
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
-        gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory)),
+        gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory),
+                   frozen.allocate_zeros()),
         arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
@@ -73,10 +74,10 @@ class planes {
 
   [[nodiscard]] span weights() { return arena_.plane(0); }
   /// The gradients, or slot k of the optimizer or k - O::slots of the reducer: as much as there is.
-  [[nodiscard]] part held_grads() {
+  [[nodiscard, gnu::noinline]] part held_grads() {
     return gradients_.is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
   }
-  [[nodiscard]] part held_slot(int k) {
+  [[nodiscard, gnu::noinline]] part held_slot(int k) {
     return {arena_.plane(first_slot() + k), first_slot_offset()};
   }
   [[nodiscard]] span grads() {
@@ -253,10 +254,10 @@ class planes {
   /// The arena's plane behind weights and gradients.
   [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() ? 2 : 1; }
   [[nodiscard]] bool has_whole_slots() const { return initializes || unfrozen_.empty(); }
-  [[nodiscard]] std::size_t first_slot_offset() const {
+  [[nodiscard, gnu::noinline]] std::size_t first_slot_offset() const {
     return has_whole_slots() ? 0 : unfrozen_[0].offset;
   }
-  [[nodiscard]] std::size_t slot_size() const {
+  [[nodiscard, gnu::cold, gnu::noinline]] std::size_t slot_size() const {
     return arena<Real, D>::size_of_plane(has_whole_slots() ? table_ : unfrozen_.span()) -
            first_slot_offset();
   }
