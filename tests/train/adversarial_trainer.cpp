@@ -19,6 +19,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe.hpp>
