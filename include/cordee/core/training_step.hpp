@@ -27,7 +27,7 @@ enum class agreement {
 enum class norms_needed {
   never,           ///< The view's norms are not to be read.
   before_propose,  ///< In `propose`: of the weights and of this rank's gradient.
-  before_accept    ///< In `accept`: of the weights and of the mean gradient.
+  before_accept    ///< In `accept`, of exact optimizers: of the weights and of the mean gradient.
 };
 
 /// What a forward pass is for.
