@@ -48,4 +48,5 @@ TEST_CASE("mlperf_poly2: describes itself and refuses a warm-up that fills the r
   CHECK_THROWS_AS((mlperf_poly2{.warmup_epochs = 90, .epochs = 90}(0)), usage_error);
   CHECK_THROWS_AS((mlperf_poly2{.warmup_epochs = -1, .epochs = 90}(0)), usage_error);
   CHECK_THROWS_AS((mlperf_poly2{.epochs = 90, .update = -0.1}(0)), usage_error);
+  CHECK_THROWS_AS((mlperf_poly2{.epochs = 1, .update = 1}(0)), usage_error);
 }

@@ -134,3 +134,20 @@ TEST_CASE("schedules refuse an option that is NaN or infinite, by its name") {
   names(then{constant{}, infinity, constant{}}, "then: .epochs is inf");
   names(akiba_slow_start{infinity}, "akiba_slow_start: .learning_rate is inf");
 }
+
+TEST_CASE("schedules refuse a negative learning rate or milestone, by its name, before its epoch") {
+  const auto refused = [](const auto& s) { return support::error_message([&] { (void)s(0.0); }); };
+  const std::string rule = ": it must be 0 or more";
+  CHECK(refused(constant{-0.1}) == "constant: .learning_rate is -0.1" + rule);
+  CHECK(refused(multistep{.learning_rate = -1}) == "multistep: .learning_rate is -1" + rule);
+  CHECK(refused(multistep{.milestones = {30, -60}}) == "multistep: a milestone is -60" + rule);
+  CHECK(refused(exponential{-0.1}) == "exponential: .learning_rate is -0.1" + rule);
+  CHECK(refused(akiba_slow_start{-0.1}) == "akiba_slow_start: .learning_rate is -0.1" + rule);
+  CHECK(refused(one_cycle{.peak = -1, .epochs = 9}) == "one_cycle: .peak is -1" + rule);
+  CHECK(refused(warmup{5, constant{}, {-1}}) == "warmup: the first learning rate is -1" + rule);
+  CHECK(refused(warmup_then{5, constant{}, {-1}}) ==
+        "warmup_then: the first learning rate is -1" + rule);
+  CHECK(refused(then{constant{}, 30, then{constant{}, 30, constant{-0.1}}}) ==
+        "constant: .learning_rate is -0.1" + rule);
+  CHECK(refused(then{constant{}, 30, cosine{}}).starts_with("cosine: set .epochs"));
+}

@@ -114,15 +114,14 @@ TEST_CASE("every schedule around another one reaches its golden weights") {
 
 TEST_CASE("settings without sense are refused when the trainer is constructed") {
   for (const double learning_rate : {-0.1, HUGE_VAL, std::nan("")}) {
-    const std::string rate =
-        learning_rate < 0 ? "it must be finite, 0 or more" : "give a finite number";
+    const std::string rate = learning_rate < 0 ? "is -0.1: it must be 0" : "give a finite number";
     CHECK(refused(constant{learning_rate}, rate));
     CHECK(refused(multistep{.learning_rate = learning_rate}, rate));
     CHECK(refused(exponential{.learning_rate = learning_rate}, rate));
     CHECK(refused(akiba_slow_start{.learning_rate = learning_rate}, rate));
     CHECK(refused(warmup{1, low, start_learning_rate{learning_rate}}, rate));
   }
-  CHECK(refused(multistep{.milestones = {1}, .factor = -1}, "multistep: .factor must be"));
+  CHECK(refused(multistep{.milestones = {1}, .factor = -1}, "multistep: .factor is -1"));
   CHECK(refused(cosine{}, "cosine: set .epochs"));
   CHECK(refused(cosine{.epochs = 4, .floor = -1}, "cosine: .peak and .floor must be"));
   CHECK(refused(polynomial{}, "polynomial: set .epochs"));

@@ -15,14 +15,13 @@ namespace cordee::inline CORDEE_ABI {
 
 /// The slow start: half the learning rate for 40 epochs, then three steps down to a thousandth.
 struct akiba_slow_start {
-  /// Learning rate of the linear scaling rule. Range: finite, 0 or more, else usage_error
-  /// (negative: error, from the trainer). Default: for 256 samples, so write
-  /// `linear_scaled{akiba_slow_start{}, 256, batch}`.
+  /// Learning rate of the linear scaling rule. Range: finite, 0 or more, else usage_error.
+  /// Default: for 256 samples, so write `linear_scaled{akiba_slow_start{}, 256, batch}`.
   double learning_rate = 0.1;
 
   /// See Schedule.
   constexpr double operator()(double epoch) const {
-    detail::schedule::expect_finite("akiba_slow_start", {{".learning_rate", learning_rate}});
+    detail::schedule::expect_not_negative("akiba_slow_start", {".learning_rate", learning_rate});
     return learning_rate * (epoch < 40 ? 0.5 : epoch < 70 ? 0.075 : epoch < 85 ? 0.01 : 0.001);
   }
   /// One line for logs.

@@ -12,14 +12,12 @@ namespace cordee::inline CORDEE_ABI {
 
 /// A schedule that does not change.
 struct constant {
-  /// The learning rate of all updates. Range: finite, 0 or more, else usage_error (negative: error,
-  /// from the trainer).
+  /// The learning rate of all updates. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;
 
   /// The same at every epoch.
   constexpr double operator()(double) const {
-    if (!detail::core::isfinite(learning_rate))
-      detail::schedule::refuse("constant", {".learning_rate", learning_rate});
+    detail::schedule::expect_not_negative("constant", {".learning_rate", learning_rate});
     return learning_rate;
   }
   /// One line for logs.

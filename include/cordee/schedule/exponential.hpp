@@ -17,15 +17,14 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Decay by the same factor in each epoch.
 struct exponential {
-  /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error (negative: error, from
-  /// the trainer).
+  /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;
   /// Factor of the learning rate for each epoch. Range: 0 < factor <= 1, else usage_error.
   double factor = 0.95;
 
   /// See Schedule.
   double operator()(double epoch) const {
-    detail::schedule::expect_finite("exponential", {{".learning_rate", learning_rate}});
+    detail::schedule::expect_not_negative("exponential", {".learning_rate", learning_rate});
     expects(factor > 0 && factor <= 1, "exponential: .factor must be above 0 and at most 1");
     return learning_rate * std::pow(factor, epoch);
   }

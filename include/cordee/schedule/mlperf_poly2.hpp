@@ -30,7 +30,7 @@ struct mlperf_poly2 {
   /// the reference.
   double end = 1e-4;
   /// Epochs of one update (1 / updates of an epoch), with which the numbers are the reference's; 0:
-  /// their limit for many updates. Unit: epochs. Range: finite, 0 or more, else usage_error.
+  /// their limit for many updates. Unit: epochs. Range: 0 <= update < epochs, else usage_error.
   double update = 0;
 
   /// `end` from end_epoch() on.
@@ -44,7 +44,8 @@ struct mlperf_poly2 {
     expects(warmup_epochs >= 0 && warmup_epochs < epochs,
             "mlperf_poly2: .warmup_epochs must be from 0 to below .epochs");
     expects(peak >= 0 && end >= 0, "mlperf_poly2: .peak and .end must be 0 or more");
-    expects(update >= 0, "mlperf_poly2: .update must not be negative");
+    expects(update >= 0 && update < epochs,
+            "mlperf_poly2: .update must be from 0 to below .epochs");
     if (epoch < warmup_epochs) return peak * epoch / warmup_epochs;
     const double left = 1 - (epoch - warmup_epochs) / (epochs - warmup_epochs + update);
     return end + (peak - end) * std::max(left, 0.0) * std::max(left, 0.0);

@@ -10,20 +10,17 @@
 
 #include <array>
 
-#include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 /// Piecewise constant decay.
 struct multistep {
-  /// Learning rate before the first milestone. Range: finite, 0 or more, else usage_error
-  /// (negative: error, from the trainer).
+  /// Learning rate before the first milestone. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;
-  /// Epochs at which the learning rate is multiplied by `factor`. Unit: epochs. Range: finite, else
-  /// usage_error.
+  /// Epochs at which the learning rate is multiplied by `factor`. Unit: epochs. Range: finite, 0
+  /// or more, else usage_error.
   /// At most eight, in any order; zeros are unused elements, so that {30, 60, 80} needs no count.
-  /// Negative ones have no effect.
   std::array<double, 8> milestones{};
   /// Factor at each milestone. Range: finite, 0 or more, else usage_error. Default: as He et al.
   /// 2015.
@@ -31,12 +28,11 @@ struct multistep {
 
   /// A milestone's epoch already has the new learning rate.
   constexpr double operator()(double epoch) const {
-    detail::schedule::expect_finite("multistep",
-                                    {{".learning_rate", learning_rate}, {".factor", factor}});
-    expects(factor >= 0, "multistep: .factor must be 0 or more");
+    detail::schedule::expect_not_negative("multistep", {".learning_rate", learning_rate});
+    detail::schedule::expect_not_negative("multistep", {".factor", factor});
     double result = learning_rate;
     for (const double m : milestones) {
-      detail::schedule::expect_finite("multistep", {{"a milestone", m}});
+      detail::schedule::expect_not_negative("multistep", {"a milestone", m});
       if (m > 0 && m <= epoch) result *= factor;
     }
     return result;

@@ -24,8 +24,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// One cycle from a low learning rate to the peak and to one far below.
 struct one_cycle {
-  /// Largest learning rate. Range: finite, 0 or more, else usage_error (negative: error, from the
-  /// trainer).
+  /// Largest learning rate. Range: finite, 0 or more, else usage_error.
   double peak = 0.1;
   /// Length of the run; required. Unit: epochs. Range: finite, above 0, else usage_error.
   double epochs = 0;
@@ -45,8 +44,8 @@ struct one_cycle {
 
   /// The last learning rate from `epochs` - `update` on.
   double operator()(double epoch) const {
-    detail::schedule::expect_finite("one_cycle", {{".peak", peak},
-                                                  {".epochs", epochs},
+    detail::schedule::expect_not_negative("one_cycle", {".peak", peak});
+    detail::schedule::expect_finite("one_cycle", {{".epochs", epochs},
                                                   {".rise", rise},
                                                   {".start_divisor", start_divisor},
                                                   {".end_divisor", end_divisor},

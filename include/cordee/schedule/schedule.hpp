@@ -237,12 +237,18 @@ struct named_option {
   double value;
 };
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse(const char* schedule, named_option o) {
-  throw usage_error(concat(schedule, ": ", o.name, " is ", o.value, ": give a finite number"));
+  throw usage_error(
+      concat(schedule, ": ", o.name, " is ", o.value,
+             core::isfinite(o.value) ? ": it must be 0 or more" : ": give a finite number"));
 }
 /// Throws usage_error with the first option that is NaN or infinite.
 constexpr void expect_finite(const char* schedule, std::initializer_list<named_option> options) {
   for (const named_option& o : options)
     if (!core::isfinite(o.value)) refuse(schedule, o);
+}
+/// Throws usage_error for an option that is NaN, infinite or negative.
+constexpr void expect_not_negative(const char* schedule, named_option o) {
+  if (!(o.value >= 0 && core::isfinite(o.value))) refuse(schedule, o);
 }
 
 /// The learning rate of the update at `epoch`. Throws `error` unless it is finite and 0 or more.

@@ -27,11 +27,13 @@ struct then {
   /// else a compile error.
   B second{};
 
-  /// The first schedule before `epochs`, then the second from its epoch 0 on.
+  /// The first schedule before `epochs`, then the second from its epoch 0 on. The second checks its
+  /// options from the beginning, too.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("then", {{".epochs", epochs}});
     expects(epochs > 0, "then: the first schedule must last longer than 0 epochs");
-    return epoch < epochs ? first(epoch) : second(epoch - epochs);
+    const double after = second(epoch < epochs ? 0.0 : epoch - epochs);  // throws before its epoch
+    return epoch < epochs ? first(epoch) : after;
   }
   /// The second schedule's, after the first.
   [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(second); }

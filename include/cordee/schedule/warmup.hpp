@@ -23,8 +23,8 @@ namespace detail::schedule {
 
 /// The learning rate at which a ramp starts.
 struct start_learning_rate {
-  /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error (negative: error, from
-  /// the trainer). Default: as with LARS and in the TPU recipes.
+  /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error. Default: as with LARS
+  /// and in the TPU recipes.
   /// Goyal et al. start from the learning rate of one worker: start_learning_rate{0.1}.
   double value = 0;
 };
@@ -50,7 +50,7 @@ struct warmup {
   /// The ramp before `epochs`, then the inner schedule at the same epoch.
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
-    detail::schedule::expect_finite("warmup", {{"the first learning rate", start.value}});
+    detail::schedule::expect_not_negative("warmup", {"the first learning rate", start.value});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(epochs))
                           : inner(epoch);
   }
@@ -76,7 +76,7 @@ struct warmup_then {
   /// The ramp before `epochs`, then the inner schedule from its epoch 0 on.
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
-    detail::schedule::expect_finite("warmup_then", {{"the first learning rate", start.value}});
+    detail::schedule::expect_not_negative("warmup_then", {"the first learning rate", start.value});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(0.0))
                           : inner(epoch - epochs);
   }
