@@ -16,6 +16,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
+#include <cordee/precision/int8.hpp>
 
 #include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
@@ -34,10 +35,10 @@ struct dropping_model {
 };
 
 /// As much of a trainer as is compared.
-template <class O, class S, class M = own_model>
+template <class O, class S, class M = own_model, class P = fp32>
 struct described_run {
   using Real = float;
-  using precision = fp32;
+  using precision = P;
   using device = cpu;
   static constexpr bool weights_differ = O::needs != agreement::exact;
   O optimizer_value;
@@ -148,6 +149,21 @@ TEST_CASE("compatibility: another type of optimizer is refused, with both descri
   };
   CHECK(contains_all(refused(first_of_two{}, second_of_two{}),
                      {"its optimizer_type is ", "first_of_two", "second_of_two"}));
+}
+
+TEST_CASE("compatibility: an older version's name of 3, 5, 6, 7 and 8 bits is that of each") {
+  const auto resumed = [&](const char* saved, auto precision) {
+    auto run = described_run<sgd, decltype(tenth), own_model, decltype(precision)>{{}, tenth};
+    auto description = describe_run(run);
+    description["precision"] = saved;
+    return error_message([&] { (void)expect_compatible(description, trained(), run, "runs/a"); });
+  };
+  const char* const older = "int8, weights of fewer bits";
+  CHECK(resumed(older, low_bit_weights<3>{}) == "");
+  CHECK(resumed("int8, weights of 5 bits", low_bit_weights<3>{})
+            .starts_with("resume: runs/a does not fit this run: its precision is int8, weights of "
+                         "5 bits, this run's is int8, weights of 3 bits"));
+  CHECK(resumed(older, low_bit_weights<4>{}) != "");
 }
 
 TEST_CASE("compatibility: another learning rate, schedule or option of the trainer is printed") {

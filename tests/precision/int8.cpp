@@ -77,3 +77,13 @@ TEST_CASE("int8: with a range that is not finite every number decodes to NaN") {
   CHECK(std::isfinite(1 / k.scale));
   CHECK(int8::decode(int8::encode(limits::denorm_min(), k), k) == 0);
 }
+
+TEST_CASE("low_bit_weights: the name has the bits, by which checkpoints tell precisions apart") {
+  CHECK(low_bit_weights<2>::name == "int8, weights of 2 bits");
+  CHECK(low_bit_weights<3>::name == "int8, weights of 3 bits");
+  CHECK(low_bit_weights<4>::name == "int8, weights of 4 bits");
+  CHECK(low_bit_weights<5>::name == "int8, weights of 5 bits");
+  CHECK(low_bit_weights<6>::name == "int8, weights of 6 bits");
+  CHECK(low_bit_weights<7>::name == "int8, weights of 7 bits");
+  CHECK(low_bit_weights<8>::name == "int8, weights of 8 bits");
+}

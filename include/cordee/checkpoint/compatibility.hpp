@@ -127,6 +127,14 @@ std::string learning_rate_change(const train::run_state& saved, Run& run) {
   return {};
 }
 
+/// Whether a checkpoint's precision is this run's. Version 0.1.0 gave weights of 3, 5, 6, 7 and 8
+/// bits one name, so that its checkpoints go on in each of them.
+inline bool same_precision(const std::string& saved, const std::string& own) {
+  constexpr std::string_view low_bits = "int8, weights of ";
+  return saved == own || (saved == "int8, weights of fewer bits" && own.starts_with(low_bits) &&
+                          own[low_bits.size()] != '2' && own[low_bits.size()] != '4');
+}
+
 /// Throws error, with the first difference, unless the described run can go on as `run`. Returns a
 /// line for each difference that changes bits but not what the numbers mean.
 template <class Run>
@@ -140,6 +148,8 @@ std::string expect_compatible(const nlohmann::json& saved, const train::run_stat
                        ", does not know: use that version or a later one"));
   for (const std::string name : {"precision", "optimizer_type", "weights_differ"}) {
     if (saved.at(name) == own.at(name)) continue;
+    if (name == "precision" && same_precision(describe(saved.at(name)), describe(own.at(name))))
+      continue;
     // The description has more than the type, unless there is none.
     const char* const shown =
         name == "optimizer_type" && saved.at("optimizer") != own.at("optimizer") ? "optimizer"

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include <cordee/precision/precision.hpp>
 
@@ -72,16 +73,27 @@ struct int8 {
 };
 static_assert(Quantized<int8>);
 
+namespace detail::precision {
+
+/// Requires 2 to 8 bits.
+constexpr std::string_view low_bit_name(int bits) {
+  constexpr std::string_view names[] = {"int8, weights of 2 bits", "int8, weights of 3 bits",
+                                        "int8, weights of 4 bits", "int8, weights of 5 bits",
+                                        "int8, weights of 6 bits", "int8, weights of 7 bits",
+                                        "int8, weights of 8 bits"};
+  return names[bits - 2];
+}
+
+}  // namespace detail::precision
+
 /// int8 whose convolutions have weights of fewer bits, -(2^(b-1) - 1) .. 2^(b-1) - 1: of 2 bits -1,
 /// 0 and 1. Activations stay bytes. For the CPU.
 template <int WeightBits>
 struct low_bit_weights : int8 {
   static_assert(WeightBits >= 2 && WeightBits <= 8, "weights have 2 to 8 bits");
   static constexpr int weight_bits = WeightBits;  ///< b; integer networks have 8, 4 or 2.
-  /// In logs, messages and checkpoints. 3, 5, 6, 7 and 8 bits share one.
-  static constexpr std::string_view name = WeightBits == 4   ? "int8, weights of 4 bits"
-                                           : WeightBits == 2 ? "int8, weights of 2 bits"
-                                                             : "int8, weights of fewer bits";
+  /// In logs, messages and checkpoints.
+  static constexpr std::string_view name = detail::precision::low_bit_name(WeightBits);
 };
 
 namespace detail::precision {
