@@ -16,6 +16,7 @@
 #include <cordee/nn/adversarial.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 

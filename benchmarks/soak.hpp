@@ -20,6 +20,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/measure/evaluate.hpp>
