@@ -53,8 +53,8 @@ class cuda_arena : public stack_arena<cuda_stream_memory> {
 /// other ranks wait, before compute, which has more work than the GPU takes at once.
 enum class stream_priority { normal, high };
 
-/// Of the GPU that is current when a stream is acquired. Shared by the copies of a device; streams
-/// are destroyed with the last one.
+/// Streams of the GPU that is current when one is acquired. Shared by the copies of a device;
+/// streams are destroyed with the last one.
 class cuda_stream_pool {
  public:
   struct pooled_stream {

@@ -95,8 +95,9 @@ void decode_sample(decoding_buffers& b, const std::string& name, const R& resamp
 
 }  // namespace detail::images
 
-/// A Dataset. Its samples are drawn at random where `resampling` does so: the loader gives each the
-/// sequence of (seed, epoch, sample). `read` without a sequence takes that of seed 0, epoch 0.
+/// A `Dataset` of images that are decoded when they are read. Its samples are drawn at random where
+/// `resampling` does so: the loader gives each the sequence of (seed, epoch, sample). `read`
+/// without a sequence takes that of seed 0, epoch 0.
 template <EncodedDataset S, Resampling R = random_resized_crop>
 class decoded_images {
  public:

@@ -176,7 +176,7 @@ class adversarial {
     if (options.stale) in.adversary->begin(options, weights_of(in, in.version), next, seed, step);
   }
 
-  /// In training, of the images and of their adversarial copies.
+  /// Forward pass; in training, of the images and of their adversarial copies.
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                stream s) {
     expects(plane.size >= plane_size(), "adversarial: the plane is smaller than the table");
@@ -221,7 +221,7 @@ class adversarial {
         in.clean, shared, write_mode::add, [&](std::size_t k) { ready(k); }, s);
   }
 
-  /// Of the images themselves.
+  /// Metrics of the images themselves.
   [[nodiscard]] metrics read_metrics(stream s) const { return clean_.read_metrics(s); }
   /// Returns the memory of a training step for each of its images, at least, in bytes. It includes
   /// the copies and the thread's activations.

@@ -71,7 +71,7 @@ class network
   /// Share of numbers that dropout layers set to zero in training. Range: 0 <= dropout_rate < 1,
   /// and 0 without a dropout layer, else usage_error.
   double dropout_rate = 0;
-  /// In int8, options of the ranges and what passes observe; else empty.
+  /// Options of int8's ranges and what passes observe; empty in other precisions.
   detail::nn::quantization_of<P, D> quantization;
 
   /// Binds the layers to a device. Weights are not here, but in planes, which passes are given.
@@ -157,7 +157,8 @@ class network
     packing_.unpack(gradients.origin(), first, count, mode, factor, s);
   }
 
-  /// Of the last forward. On a GPU it blocks the host. Throws error if a label is out of range.
+  /// Metrics of the last forward pass. On a GPU it blocks the host. Throws error if a label is out
+  /// of range.
   [[nodiscard]] metrics read_metrics(stream s) const {
     if constexpr (D::host_memory) {
       return metrics_of(*metrics_.span().data);
@@ -170,7 +171,7 @@ class network
       return metrics_of(sums);
     }
   }
-  /// Of the last forward, and what they mean: throws error if a label is out of range.
+  /// Metrics of the last forward pass, and what they mean: throws error if a label is out of range.
   [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
     return metrics_.span();
   }

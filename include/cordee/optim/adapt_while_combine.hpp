@@ -61,7 +61,7 @@ struct adapt_while_combine {
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   /// Optimizer whose direction and momentum the step has. Range: has `write_direction` and

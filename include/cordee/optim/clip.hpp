@@ -89,7 +89,7 @@ struct clip {
   static_assert(
       !exact || detail::optim::norms_of<Optimizer> != norms_needed::before_propose,
       "clip: an exact optimizer has norms of the mean, norms_needed::before_accept or never");
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};  ///< The optimizer that steps on the clipped gradient.
@@ -132,7 +132,7 @@ struct clip {
     detail::optim::expects_not_negative("clip", "epsilon", epsilon);
     detail::optim::check_optimizer(optimizer);
   }
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   [[nodiscard]] cordee::momentum_form momentum_form() const
     requires detail::optim::HasMomentumForm<Optimizer>
   {

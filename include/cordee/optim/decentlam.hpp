@@ -154,7 +154,7 @@ struct decentlam_over {
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
                                             ? norms_needed::never
                                             : norms_needed::before_propose;
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   /// Optimizer whose direction and momentum the step has. Range: has `write_direction` and

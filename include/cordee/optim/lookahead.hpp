@@ -53,13 +53,13 @@ struct lookahead {
   static_assert(Optimizer::needs == agreement::exact,
                 "lookahead: wrap it, as in local_steps{lookahead{sgd{}}, 8}");
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   /// The wrapped optimizer's, and behind them the slow weights a.
   static constexpr int slots = Optimizer::slots + 1;
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   /// Optimizer of the fast weights. Range: one that needs an exact mean, else a compile error.

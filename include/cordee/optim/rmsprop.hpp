@@ -75,7 +75,7 @@ struct basic_rmsprop {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = Centered ? 3 : 2;        ///< u and v; if centered, a too.
   static constexpr bool capturable = true;              ///< See OptimizerOn.
-  /// In messages and `describe`.
+  /// The name in messages and `describe`.
   static constexpr const char* name = Centered ? "centered_rmsprop" : "rmsprop";
 
   /// Share of v, and of a, that a step keeps (PyTorch's alpha). Range: 0 <= smoothing < 1, else

@@ -146,14 +146,14 @@ struct stochastic_average {
 template <class Optimizer, class Average>
 struct weight_average {
   static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   /// The wrapped optimizer's, and behind them the average.
   static constexpr int slots = Optimizer::slots + 1;
   static constexpr int average_slot = Optimizer::slots;  ///< The last slot.
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};  ///< Optimizer that trains the weights.
@@ -191,7 +191,7 @@ struct weight_average {
         detail::optim::average_update<Real>{v.weights.data, v.slots[average_slot].data});
   }
 
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   [[nodiscard]] cordee::momentum_form momentum_form() const
     requires detail::optim::HasMomentumForm<Optimizer>
   {

@@ -92,7 +92,7 @@ template <int WeightBits>
 struct low_bit_weights : int8 {
   static_assert(WeightBits >= 2 && WeightBits <= 8, "weights have 2 to 8 bits");
   static constexpr int weight_bits = WeightBits;  ///< b; integer networks have 8, 4 or 2.
-  /// In logs, messages and checkpoints.
+  /// The name in logs, messages and checkpoints.
   static constexpr std::string_view name = detail::precision::low_bit_name(WeightBits);
 };
 

@@ -127,7 +127,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// The model, whose members may change between steps.
   [[nodiscard]] M& model() { return model_; }
   [[nodiscard]] const O& optimizer() const { return optimizer_; }  ///< The trainer's copy.
-  /// The trainer's copy, which observations change.
+  /// The trainer's copy of the schedule, which observations change.
   [[nodiscard]] S& schedule() { return schedule_; }
   [[nodiscard]] const S& schedule() const { return schedule_; }     ///< The trainer's copy.
   [[nodiscard]] const R& reducer() const { return reducer_; }       ///< The trainer's copy.

@@ -28,7 +28,7 @@ struct hybrid {
   static constexpr agreement offers = std::min(Small::offers, Large::offers);
   static constexpr bool lossless = Small::lossless && Large::lossless;  ///< If both are.
   static constexpr int slots = 0;                                       ///< See ReducerOn.
-  /// If either's is: all numbers of a step then have one length.
+  /// Whether either reducer's is: all numbers of a step then have one length.
   static constexpr bool single_message =
       detail::comm::SingleMessage<Small> || detail::comm::SingleMessage<Large>;
   static_assert(std::same_as<communicator_type, typename Large::communicator_type>,

@@ -29,7 +29,7 @@ struct nodes {
   /// many in all as the communicator has, else usage_error.
   std::vector<int> sizes{};
 
-  /// From the names of the ranks' hosts. Collective: every rank of the communicator calls it.
+  /// Nodes from the names of the ranks' hosts. Collective: every rank of the communicator calls it.
   /// @throws error if the ranks of a host are not consecutive, or a host has no name.
   template <class Communicator>
   [[nodiscard]] static nodes by_host(const Communicator& comm);

@@ -110,7 +110,7 @@ struct step_options {
 struct simulated_steps {
   /// Length of a step, of the rank that ends last; the mean over steps. Unit: seconds.
   double seconds = 0;
-  /// Of those, waiting for messages; the mean over steps and ranks. Unit: seconds.
+  /// The part of those spent waiting for messages; the mean over steps and ranks. Unit: seconds.
   double exposed = 0;
   simulation totals{};  ///< What all steps together amount to.
 

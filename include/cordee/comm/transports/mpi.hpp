@@ -45,7 +45,8 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
  public:
   /// The transport's name in messages.
   static constexpr std::string_view name = "mpi";
-  /// Of powers of two the first with 0.9 of the rate of 16 MiB, by a ring of two ranks.
+  /// The default size of a bucket: the first power of two with 0.9 of the rate of 16 MiB, by a ring
+  /// of two ranks.
   static constexpr std::size_t bucket_bytes = std::size_t{8} << 20;
 
   using options = detail::comm::mpi_options;  ///< Options of launch().

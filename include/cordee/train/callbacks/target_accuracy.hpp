@@ -28,7 +28,7 @@ namespace cordee::inline CORDEE_ABI {
 ///   run.fit(feed, 90, validation{held_out}, target);
 ///   if (target.reached) … target.reached->seconds …
 struct target_accuracy {
-  /// Where the accuracy was reached.
+  /// When the accuracy was reached.
   struct result {
     std::int64_t steps = 0;  ///< Updates of the whole run until then.
     /// Epochs of the whole run and seconds of this fit until then, and the accuracy.

@@ -41,10 +41,10 @@ namespace cordee::inline CORDEE_ABI {
 template <class Optimizer>
 struct kfac {
   static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
-  /// That of the wrapped optimizer.
+  /// The wrapped optimizer's value.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
   static constexpr bool has_preconditioner = true;  ///< See train/step/preconditioner.hpp.
 

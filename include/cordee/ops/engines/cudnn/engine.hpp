@@ -121,7 +121,7 @@ struct cudnn_with {
   }
 };
 
-/// With the fastest plan of each layer and pass, as measured on first use.
+/// cuDNN with the fastest plan of each layer and pass, as measured on first use.
 using cudnn = cudnn_with<cudnn_settings{}>;
 
 namespace detail::ops {

@@ -69,7 +69,7 @@ struct tensor_core {
                     S s) {
     fprop(p, samples, x, packed, y, detail::ops::batch_statistics<float>{}, s);
   }
-  /// And the statistics of y, unless they are null.
+  /// Forward pass that also computes the statistics of y, unless they are null.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, H, W, C')
@@ -82,7 +82,7 @@ struct tensor_core {
           fprop(p, samples, x, packed, detail::ops::identity_prologue{}, epilogue, s);
         });
   }
-  /// With a prologue on x and an epilogue (prologue.hpp, epilogue.hpp).
+  /// Forward pass with a prologue on x and an epilogue (prologue.hpp, epilogue.hpp).
   template <detail::ops::TensorCoreNumber N, class Prologue, class Epilogue, GpuStream S>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, H, W, C')
