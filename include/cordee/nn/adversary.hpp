@@ -16,20 +16,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-/// Options of the attack that makes adversarial copies.
 #include <cstdint>
-/// Largest change of a pixel. Unit: grey levels. Range: 1 <= epsilon <= 255, else usage_error.
 #include <exception>
-/// Change of a pixel by one step; at least epsilon / steps, rounded down, is used. Unit: grey
-/// levels. Range: 1 <= step_size <= 255, else usage_error.
 #include <span>
-/// Steps of the attack. Range: 1 or more, else usage_error.
 #include <thread>
-/// Probability that an update's attack begins at noise within epsilon around the images, instead of
-/// at these. Range: 0 <= random_start <= 1, else usage_error.
 #include <utility>
-/// Whether the attack uses the weights of the step before, which lets a thread make the copies
-/// beside that step; else those of the step itself.
 #include <vector>
 
 #include <cordee/core/error.hpp>
@@ -42,12 +33,21 @@
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
+/// Options of the attack that makes adversarial copies.
 struct adversarial_options {
-  int epsilon = 9;            // grey levels of 0 .. 255
-  int step_size = 9;          // of a step, in grey levels; at least epsilon / steps is used
-  int steps = 1;              // of the attack
-  double random_start = 0.8;  // the probability
-  bool stale = true;          // whether the attack uses the weights of the step before
+  /// Largest change of a pixel. Unit: grey levels. Range: 1 <= epsilon <= 255, else usage_error.
+  int epsilon = 9;
+  /// Change of a pixel by one step; at least epsilon / steps, rounded down, is used. Unit: grey
+  /// levels. Range: 1 <= step_size <= 255, else usage_error.
+  int step_size = 9;
+  /// Steps of the attack. Range: 1 or more, else usage_error.
+  int steps = 1;
+  /// Probability that an update's attack begins at noise within epsilon around the images, instead
+  /// of at these. Range: 0 <= random_start <= 1, else usage_error.
+  double random_start = 0.8;
+  /// Whether the attack uses the weights of the step before, which lets a thread make the copies
+  /// beside that step; else those of the step itself.
+  bool stale = true;
 
   bool operator==(const adversarial_options&) const = default;
   /// Throws usage_error.
