@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -24,6 +26,8 @@ using net_on = resnet<8, fp64, cpu, tiny, Engine>;
 using plain_net = net_on<reference>;
 using model = adversarial<plain_net>;
 constexpr std::size_t count = 6;
+static_assert(std::is_same_v<decltype(std::declval<model&>().evaluated()), const plain_net&>,
+              "options set there would be those of one of two networks");
 
 struct fixture : network_fixture<model> {
   explicit fixture(detail::nn::adversarial_options options = {}) : network_fixture<model>(count) {

@@ -97,7 +97,7 @@ class adversarial {
 
   [[nodiscard]] const D& get_device() const { return clean_.get_device(); }  ///< See Model.
   /// The network that is evaluated.
-  [[nodiscard]] Net& evaluated() { return clean_; }
+  [[nodiscard]] const Net& evaluated() const { return clean_; }
 
   /// Tests the options of the attack and the network's own.
   /// @throws usage_error for one out of its range.
