@@ -75,8 +75,8 @@ TEST_CASE("with momentum correction sgd and velocity_sgd agree under all nonzero
 }
 
 TEST_CASE("sgd refuses Nesterov momentum without momentum or with dampening") {
-  CHECK_THROWS_AS((planes_of<sgd>{sgd{.momentum = 0, .nesterov = true}}.step(1)), usage_error);
-  CHECK_THROWS_AS((planes_of<sgd>{sgd{.dampening = 0.1, .nesterov = true}}.step(1)), usage_error);
+  CHECK_THROWS_AS((sgd{.momentum = 0, .nesterov = true}.check()), usage_error);
+  CHECK_THROWS_AS((sgd{.dampening = 0.1, .nesterov = true}.check()), usage_error);
 }
 
 TEST_CASE("sgd without momentum ignores dampening, as PyTorch does") {

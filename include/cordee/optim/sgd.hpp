@@ -74,11 +74,10 @@ struct sgd {
   bool nesterov = false;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
-  /// Makes a step of form P. @throws usage_error, as check().
+  /// Makes a step of form P.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
-    check();
     const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
