@@ -114,6 +114,24 @@ TEST_CASE("chrome_trace: a resumed run and a further fit write files of their ow
     CHECK_MESSAGE(count_named(contents(here.file(name)), "step") == 5, name);
 }
 
+TEST_CASE("chrome_trace: a fit after one that threw has the updates that were asked for alone") {
+  struct thrower {
+    std::int64_t at;
+    void step(const step_record& r) const {
+      if (r.info.step == at) throw error("enough");
+    }
+  };
+  const folder here;
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, constant{.learning_rate = 0.05}, solo{}};
+  toy_loader feed;
+  chrome_trace trace{here.file("trace.json"), 3, 5};
+  CHECK_THROWS(run.fit(feed, 2, trace, thrower{6}));
+  feed.next_step = 0;
+  run.fit(feed, 1, trace, thrower{-1});
+  CHECK(count_named(contents(here.file("trace.json")), "step") == 3);
+}
+
 TEST_CASE("chrome_trace: a fit that throws leaves no sink behind, also of a courier at work") {
   const folder here;
   struct thrower {

@@ -89,6 +89,23 @@ TEST_CASE("console: a line has the means over all steps since the line before") 
   CHECK(contains(text, "step 6/7220  epoch 0.50  loss 1.5000  top-1 25.0 %"));
 }
 
+TEST_CASE("console: a further fit with the same object begins anew") {
+  const std::string text = written([](std::FILE* out) {
+    console c{{.seconds = 4, .bar = false, .out = out}};
+    c.begin(plan);
+    for (int k = 0; k < 4; ++k) c.step(record_of(k));  // a line at 4.5 s
+    step_record worse = record_of(4);
+    worse.train.loss = 60;
+    c.step(worse);  // at 7.5 s: in no line
+    c.end({.steps = 5});
+    c.begin(plan);
+    for (int k = 0; k < 3; ++k) c.step(record_of(k));  // a line at 4.5 s
+  });
+  CHECK(count(text, "step 3/7220  epoch 0.20  loss 1.5000  top-1 25.0 %  lr 0.25  5 images/s") ==
+        2);
+  CHECK(count(text, "step ") == 2);
+}
+
 TEST_CASE("console: a terminal gets a bar, unless TERM says that it redraws no lines") {
   const char* const of_this_process = std::getenv("TERM");
   const std::string before = of_this_process == nullptr ? "" : of_this_process;

@@ -191,6 +191,25 @@ TEST_CASE("mllog: without a validation epochs have no evaluation; a further fit 
   CHECK(count(text, "eval_samples=0") == 2);
 }
 
+TEST_CASE("mllog: a fit that ended within an epoch leaves nothing to a further one") {
+  const folder here;
+  mllog log{here.file("log")};
+  step_record large = record_of(0);
+  large.train.count = 1024;
+  log.begin({});
+  log.step(large);
+  log.end({.steps = 1});
+  log.begin({.first_step = 1});
+  log.step(record_of(1));
+  log.epoch({record_of(1)});  // and then it throws
+  log.begin({.first_step = 2});
+  log.step(record_of(2));
+  log.end({.steps = 1});
+  const std::string text = contents(here.file("log"));
+  CHECK(count(text, "\"global_batch_size\": 8}") == 1);
+  CHECK(count(text, "epoch_start") == 0);  // which begin_on_all_ranks writes
+}
+
 TEST_CASE(
     "mllog: the hyper-parameters of optimizers and of those inside wrappers, by MLPerf's names") {
   const folder here;

@@ -200,6 +200,7 @@ struct chrome_trace {
     std::array<double, 1> barrier{};
     allreduce_host(run.comm(), barrier, reduce_op::sum);
     recorder = &recorder_of(detail::comm::world_rank(run.comm(), run.comm().rank()));
+    detail::core::remove_trace_sink(*recorder);  // of a fit that threw
     recorder->start(run.comm());
     done = 0;
     if (skip == 0) detail::core::add_trace_sink(*recorder);

@@ -41,7 +41,9 @@ class console {
   /// Prints the batch, the length of the run, and its warnings.
   void begin(const run_plan& p) {
     plan_ = p;
+    recent_ = {};
     samples_ = 0;
+    shown_at_ = 0;
     print(concat("global batch ", detail::core::grouped(p.global_batch), " = ",
                  detail::core::grouped(p.micro_batch), " per micro-batch x ", p.ranks, " ranks x ",
                  p.accumulate, " accumulated",

@@ -70,6 +70,7 @@ class basic_mllog {
   void begin(const run_plan& p) {
     plan_ = p;
     step_ = p.first_step;
+    epoch_begun_ = batch_ = 0;  // of a fit that ended within an epoch
     const auto step_of = [](const std::string& line) {
       return integer_behind(line, "\"step\": ").value_or(-1);
     };
