@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -198,4 +199,16 @@ TEST_CASE("trainer: overflow in every step ends the run with the tensor's name")
   CHECK(contains(message, "5 steps in a row"));
   CHECK(contains(message, "\"W2\""));
   CHECK(contains(message, "loss scale 4096"));
+}
+
+TEST_CASE("trainer: limits of skipped steps that no run could keep are refused") {
+  quadratic<loss_scaled<fp64>> m;
+  const auto refused = [&](const trainer_options& options, const char* text) {
+    CHECK_THROWS_WITH_AS((trainer{m, sgd{}, constant{0.1}, solo{}, options}),
+                         doctest::Contains(text), usage_error);
+  };
+  for (const int steps : {0, -1})
+    refused({.max_nonfinite_steps = steps}, "trainer: max_nonfinite_steps is a number of steps");
+  for (const double share : {-0.1, 1.1, std::nan("")})
+    refused({.max_nonfinite_share = share}, "trainer: max_nonfinite_share is a share");
 }

@@ -46,6 +46,8 @@ concept ExchangesOnStream =
 template <class M, class R>
 trainer_options options_over(const R& reducer, trainer_options o) {
   using transport = typename R::communicator_type;
+  expects(o.max_nonfinite_steps > 0,
+          "trainer: max_nonfinite_steps is a number of steps in a row, at least 1");
   expects(o.max_nonfinite_share >= 0 && o.max_nonfinite_share <= 1,
           "trainer: max_nonfinite_share is a share of the steps, from 0 to 1");
   if constexpr (!comm::single_rank<transport> && !comm::has_concurrent_contexts<transport>()) {

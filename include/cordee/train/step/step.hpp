@@ -38,8 +38,8 @@ struct trainer_options {
   /// scaled loss is always tested.
   bool check_finite = true;
   /// Steps in a row without a finite gradient or, where the loss is scaled, with a gradient of
-  /// zero, after which the run ends with an error. Unit: steps. Range: 1 or more, which is not
-  /// checked.
+  /// zero, after which the run ends with an error. Unit: steps. Range: 1 or more, else
+  /// usage_error.
   int max_nonfinite_steps = 20;
   /// Share of 500 consecutive steps (0 to 499, 500 to 999, …) above which steps without finite
   /// gradient end the run, too; 1: never. Range: 0 to 1, else usage_error.
