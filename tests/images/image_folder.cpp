@@ -66,6 +66,7 @@ TEST_CASE("image_folder: classes and files in torchvision's order") {
   CHECK(data.label(8) == 3);
   CHECK_THROWS_AS((void)data.label(9), usage_error);
   CHECK_THROWS_AS(data.read(9, file), usage_error);
+  CHECK_THROWS_AS((void)data.name(9), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
   CHECK(data.describe().ends_with(
       "; passed over: 2: files beside the classes (the first: 1.jpg); 1: files .txt (" +

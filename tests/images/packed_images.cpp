@@ -48,6 +48,7 @@ TEST_CASE("packed images: the decoder finds the pixels, labels and names that we
     CHECK(file_bytes(rgb.begin(), rgb.end()) == picture(size.width, size.height));
   }
   CHECK_THROWS_AS(data.read(23, file), usage_error);
+  CHECK_THROWS_AS((void)data.name(23), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
   CHECK(f.files() == 1);  // no partial file
 }
@@ -120,6 +121,7 @@ TEST_CASE("packed images: split takes the labels from the index, and checks no i
   CHECK(parts.validation.size() == 7);
   for (std::size_t i = 0; i < parts.training.size(); ++i)
     CHECK(parts.training.label(i) == static_cast<int>(parts.training.indices()[i] % 3));
+  CHECK_THROWS_AS((void)parts.validation.label(7), usage_error);
   CHECK_THROWS_AS(data.read(0, file), sample_error);
   CHECK_THROWS_AS((void)data.label(23), usage_error);
 }

@@ -61,6 +61,7 @@ TEST_CASE("tfrecord: images and labels of all shards, in the order of the files"
   }
   CHECK(data.name(31) == concat(s.f.file("train-01-of-02"), ", record 1"));
   CHECK_THROWS_AS(data.read(60, file), usage_error);
+  CHECK_THROWS_AS((void)data.name(60), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
 }
 

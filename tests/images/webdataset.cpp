@@ -70,6 +70,7 @@ TEST_CASE("webdataset: images and labels of all shards, in the order of the file
   }
   CHECK(data.name(26) == concat(s.f.file("train-001.tar"), ", n1/1001.JPG"));
   CHECK_THROWS_AS(data.read(75, file), usage_error);
+  CHECK_THROWS_AS((void)data.name(75), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
   CHECK(webdataset(s.pattern(), {.classes = 7}).classes() == 7);
 }

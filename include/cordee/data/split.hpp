@@ -47,6 +47,7 @@ class subset {
   [[nodiscard]] int label(std::size_t i) const
     requires Labelled<S>
   {
+    expects(i < indices_->size(), "subset: the index is beyond the subset");
     return dataset_.label((*indices_)[i]);
   }
   /// The whole data set's order without the examples that are not here. Requires distinct indices.

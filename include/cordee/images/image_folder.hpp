@@ -177,8 +177,9 @@ class image_folder {
     expects(i < size(), "image_folder: the index is beyond the data set");
     return contents_->samples[i].label;
   }
-  /// The file's path. Requires i < size().
+  /// The file's path. @throws usage_error for an index of size() or above.
   [[nodiscard]] std::string name(std::size_t i) const {
+    expects(i < size(), "image_folder: the index is beyond the data set");
     const sample& s = contents_->samples[i];
     return concat(contents_->folders[s.folder], "/", contents_->names.data() + s.name);
   }

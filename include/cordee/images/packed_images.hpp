@@ -217,8 +217,10 @@ class packed_images {
     expects(i < size(), "packed_images: the index is beyond the data set");
     return entry(i).label;
   }
-  /// The file and the image's name where it came from. Requires i < size().
+  /// The file and the image's name where it came from. @throws usage_error for an index of size()
+  /// or above.
   [[nodiscard]] std::string name(std::size_t i) const {
+    expects(i < size(), "packed_images: the index is beyond the data set");
     const std::uint64_t begin = tail_.index + tail_.count * sizeof(detail::images::packed_entry);
     const std::uint8_t* const first = file_->bytes().data() + begin + entry(i).name;
     return concat(path_, ", ", reinterpret_cast<const char*>(first));

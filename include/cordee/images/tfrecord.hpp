@@ -157,8 +157,10 @@ class tfrecord {
     return read(i, bytes);  // throws what is wrong: the record or the options
   }
 
-  /// The shard's path and the record's number in it. Requires i < size().
+  /// The shard's path and the record's number in it. @throws usage_error for an index of size() or
+  /// above.
   [[nodiscard]] std::string name(std::size_t i) const {
+    expects(i < size(), "tfrecord: the index is beyond the data set");
     const std::size_t s = shard_of(i);
     return concat(contents_->files[s].path(), ", record ",
                   i - (s == 0 ? 0 : contents_->ends[s - 1]));

@@ -266,8 +266,9 @@ class webdataset {
     expects(i < size(), "webdataset: the index is beyond the data set");
     return contents_->samples[i].label;
   }
-  /// The shard's path and the member. Requires i < size().
+  /// The shard's path and the member. @throws usage_error for an index of size() or above.
   [[nodiscard]] std::string name(std::size_t i) const {
+    expects(i < size(), "webdataset: the index is beyond the data set");
     return concat(contents_->files[shard_of(i)].path(), ", ",
                   contents_->names.data() + contents_->samples[i].name);
   }
