@@ -204,3 +204,31 @@ TEST_CASE("recalibrate: no update on one rank ends it on every rank") {
                  }),
                  "recalibrate: statistics need at least one update"));
 }
+
+TEST_CASE("recalibration: what recalibrate would refuse ends fit before the first step") {
+  const pixels data{.values = {1, 2, 3, 4}}, pairs{.values = {1, 2, 3, 4}, .shape = pixel_pair};
+  const normalize other{.mean = {}, .deviation = {2 / 255.0}};
+  const auto message = [&](int updates, const pixels& of, const normalize& norm) {
+    std::string text;
+    (void)error_message([&] {
+      on_ranks(1, [&](threads comm) {
+        loader feed{data, comm, {.global_batch = 2}, pad_crop_flip{}, bytes_as_they_are};
+        loader sample{of, comm, {.global_batch = 2}, pad_crop_flip{}, norm};
+        small model;
+        trainer run{model, sgd{}, constant{.learning_rate = 0.01}, ring{comm}};
+        watch after{0};
+        text = error_message([&] {
+          run.fit(feed, 1, recalibration{sample, updates}, after, validation{data});
+        });
+        CHECK(run.steps_taken() == 0);
+        return 0;
+      });
+    });
+    return text;
+  };
+  CHECK(contains(message(0, data, bytes_as_they_are),
+                 "recalibrate: statistics need at least one update"));
+  CHECK(contains(message(1, pairs, bytes_as_they_are),
+                 "the loader of recalibrate has images of 1x1x2 in 2 classes"));
+  CHECK(contains(message(1, data, other), "recalibrate: the loader"));
+}

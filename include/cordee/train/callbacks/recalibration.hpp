@@ -91,6 +91,15 @@ struct moving_average_guard {
   ~moving_average_guard() { moving_average = before; }
 };
 
+/// Throws usage_error for no updates; error for a feed of another shape, normalization or classes
+/// than training had. Collective.
+template <class Run, class F>
+[[gnu::cold]] void expect_recalibrates(Run& run, F& feed, int updates) {
+  expects(updates > 0, "recalibrate: statistics need at least one update");
+  expect_shapes_match<typename Run::model_type>(feed, "loader of recalibrate");
+  expect_data_of(run, feed.normalization(), class_name_list(feed), "recalibrate: the loader");
+}
+
 }  // namespace detail::train
 
 /// Every rank's running statistics become their exact pool over ranks: the mean of their means, and
@@ -110,7 +119,7 @@ void pool_statistics(Run& run) {
 /// Every rank's running statistics become those of the next `updates` updates of `feed`, a loader
 /// of the training set of its own, under the mean model, and as training takes them:
 /// batch_norm_over, ghost batches. Frozen layers keep theirs. Collective. @throws usage_error for
-/// no updates, or none with samples; error for a feed with another normalization or other classes
+/// no updates, or none with samples; error for a feed of another shape, normalization or classes
 /// than training had.
 template <class Run, detail::train::Feed F>
 void recalibrate(Run& run, F& feed, int updates) {
@@ -124,9 +133,7 @@ void recalibrate(Run& run, F& feed, int updates) {
       "recalibrate is of one set of batch norms: save what adversarial evaluates by "
       "save_evaluated, load it into the plain network and recalibrate that");
   run.abort_peers_on_throw([&] {
-    expects(updates > 0, "recalibrate: statistics need at least one update");
-    detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
-                                  "recalibrate: the loader");
+    detail::train::expect_recalibrates(run, feed, updates);
     M& model = run.model();
     auto pool = run.with_mean_model([&] {
       const detail::train::moving_average_guard guard{model.batch_norm_moving_average};
@@ -150,7 +157,7 @@ template <detail::train::Feed F>
 struct recalibration {
   F& feed;  ///< Loader of the training set, of its own.
   /// Updates of `feed` that each recalibration takes. Unit: updates. Range: 1 or more, else
-  /// usage_error at the first validation.
+  /// usage_error.
   int updates = 8;
 
   /// What all ranks must have alike.
@@ -158,6 +165,11 @@ struct recalibration {
     return concat("recalibration, .updates ", updates);
   }
 
+  /// Checks updates and feed. @throws as recalibrate.
+  template <class Run>
+  void check_on_all_ranks(Run& run, double) {
+    detail::train::expect_recalibrates(run, feed, updates);
+  }
   /// Recalibrates until freeze_batch_norm_at. Collective.
   template <class Run>
   void begin_validation_on_all_ranks(Run& run) {
