@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -39,6 +40,8 @@ TEST_CASE("confusion_matrix: rows are classes, columns predictions") {
   CHECK(std::isnan(m.precision(1)));
   CHECK_THROWS_AS(m.add(3, 0), usage_error);
   CHECK_THROWS_AS((void)m(0, -1), usage_error);
+  for (const int none : {0, -1, std::numeric_limits<int>::min()})
+    CHECK_THROWS_AS(confusion_matrix{none}, usage_error);
 }
 
 namespace {

@@ -18,9 +18,9 @@ namespace cordee::inline CORDEE_ABI {
 class confusion_matrix {
  public:
   /// Without samples. @throws usage_error for fewer than one class.
-  explicit confusion_matrix(int classes)
-      : classes_(static_cast<std::size_t>(classes)), counts_(classes_ * classes_) {
+  explicit confusion_matrix(int classes) : classes_(static_cast<std::size_t>(classes)) {
     expects(classes > 0, "confusion_matrix: there is at least one class");
+    counts_.resize(classes_ * classes_);
   }
 
   /// Counts the mean model's predictions on the whole data set, the same on every rank. The
