@@ -104,6 +104,8 @@ TEST_CASE("pack: a broken image ends it, or is left out and named; a failure lea
   data.unreadable = 30;
   const pack_options skip{.broken = broken_image::skip, .threads = 2};
   CHECK(message_of<error>([&] { pack(data, f.file("packed"), skip); }) == "disk failure");
+  for (const pack_options& wrong : {pack_options{.shorter_side = 0}, {.threads = 1025}})
+    CHECK_THROWS_AS(pack(data, f.file("packed"), wrong), usage_error);
   CHECK(f.get("packed") == file_bytes{1, 2, 3});
   CHECK(f.files() == 1);
   data.unreadable = 1000;

@@ -37,7 +37,8 @@ struct pack_options {
   /// Whether an image that cannot be decoded ends `pack` with sample_error, or is left out and
   /// counted.
   broken_image broken = broken_image::refuse;
-  unsigned threads = 0;  ///< Threads that decode; 0: as many as the machine has. Range: any.
+  /// Threads that decode; 0: as many as the machine has. Range: 0 to 1024, else usage_error.
+  unsigned threads = 0;
 };
 
 /// What `pack` has written and left out.
@@ -107,13 +108,14 @@ class image_packer {
 }  // namespace detail::images
 
 /// Writes the images of a data set to one file, in their order, with labels and names. An image
-/// that is left out has no place: later ones move up. @throws usage_error for a shorter side below
-/// 1; sample_error for a broken image that is refused; error for a file that cannot be read or
-/// written. Then there is no new file.
+/// that is left out has no place: later ones move up. @throws usage_error for an option out
+/// of its range; sample_error for a broken image that is refused; error for a file that cannot be
+/// read or written. Then there is no new file.
 template <EncodedDataset S>
 pack_result pack(const S& dataset, const std::string& path, pack_options options = {}) {
   using namespace detail::images;
   expects(options.shorter_side > 0, "pack: the shorter side has at least 1 pixel");
+  expects(options.threads <= 1024, "pack: .threads is within 0 .. 1024");
   const std::size_t threads =
       options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   std::vector<image_packer> packers(threads);

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -65,6 +66,11 @@ TEST_CASE("console: prints no step within the interval") {
       [](std::FILE* out) { toy_run(console{{.seconds = 1000, .bar = false, .out = out}}); });
   CHECK(count(text, "step ") == 0);
   CHECK(count(text, "\nepoch ") == 2);
+}
+
+TEST_CASE("console: an interval that is NaN is refused") {
+  CHECK(contains(error_message([] { console{{.seconds = std::nan(""), .bar = false}}; }),
+                 "console: .seconds is NaN"));
 }
 
 TEST_CASE("console: a line has the means over all steps since the line before") {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/train/callbacks/record.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -26,7 +28,7 @@ class console {
   /// How often, where and in which form it prints.
   struct options {
     /// Seconds between two lines; a bar is redrawn ten times as often. 0 or less: a line for each
-    /// step. Unit: seconds. Range: any.
+    /// step. Unit: seconds. Range: any but NaN, else usage_error.
     double seconds = 5;
     /// Whether a bar is redrawn in place of lines. Default: if `out` is a terminal, and TERM not
     /// "dumb".
@@ -35,8 +37,10 @@ class console {
   };
 
   console() : console(options{}) {}  ///< With the default options.
-  /// `o.bar` is decided here, where it is left open.
-  explicit console(options o) : options_(o), bar_(o.bar.value_or(redraws_lines(o.out))) {}
+  /// `o.bar` is decided here, where it is left open. @throws usage_error for seconds that are NaN.
+  explicit console(options o) : options_(o), bar_(o.bar.value_or(redraws_lines(o.out))) {
+    expects(!std::isnan(o.seconds), "console: .seconds is NaN");
+  }
 
   /// Prints the batch, the length of the run, and its warnings.
   void begin(const run_plan& p) {
