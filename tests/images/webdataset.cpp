@@ -139,6 +139,10 @@ TEST_CASE("webdataset: labels are decimal numbers below the number of classes") 
   CHECK(contains_all(shard.refusal({a_jpg, a_cls, b_jpg, b_cls}, {.classes = 1}),
                      {"b.jpg: label 1, expected 0 to 0", ".first_label = 1"}));
   CHECK(message_of<usage_error>([&] { shard.make({a_jpg, a_cls}, {.first_label = -1}); }) != "");
+  CHECK(contains_all(message_of<usage_error>([&] {
+                       shard.make({a_jpg, a_cls}, {.classes = -1});
+                     }),
+                     {"webdataset: .classes is negative"}));
 }
 
 TEST_CASE(

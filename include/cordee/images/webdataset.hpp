@@ -43,8 +43,8 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What the shards hold, and what is done with members that fit no sample.
 struct webdataset_options {
-  /// Number of classes; 0: as many as the largest label needs. Range: 0, or above the largest
-  /// label, else error.
+  /// Number of classes; 0: as many as the largest label needs. Range: 0 or more, else usage_error;
+  /// unless 0 above the largest label, else error.
   int classes = 0;
   /// Label in the files that becomes 0; 1 where labels are 1 to classes. Range: 0 or more, else
   /// usage_error.
@@ -216,11 +216,12 @@ class tar_samples {
 class webdataset {
  public:
   /// Opens and indexes all shards. `shards` is a pattern such as "train-{000..127}.tar"
-  /// (images/shard_names.hpp). @throws usage_error for a negative .first_label or more than a
-  /// million shards; error for a shard that cannot be read or is damaged, a member that is refused,
-  /// a label out of range, and for no samples at all.
+  /// (images/shard_names.hpp). @throws usage_error for a negative .classes or .first_label or more
+  /// than a million shards; error for a shard that cannot be read or is damaged, a member that is
+  /// refused, a label out of range, and for no samples at all.
   explicit webdataset(const std::string& shards, webdataset_options options = {})
       : options_(options) {
+    expects(options.classes >= 0, "webdataset: .classes is negative");
     expects(options.first_label >= 0, "webdataset: .first_label is negative");
     auto all = std::make_shared<detail::images::tar_samples>();
     for (const std::string& path : detail::images::shard_names(shards)) all->add(path, options);
