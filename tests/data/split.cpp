@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <cordee/data/split.hpp>
 
+#include "tests/support/folder.hpp"
 #include "tests/support/numbered.hpp"
 
 using namespace cordee;
@@ -92,4 +95,18 @@ TEST_CASE("a subset of a subset reads the right examples") {
 TEST_CASE("split refuses a fraction outside 0 .. 1") {
   CHECK_THROWS_AS(split(numbered{}, -0.1), usage_error);
   CHECK_THROWS_AS(split(numbered{}, 1.1), usage_error);
+}
+
+TEST_CASE("split: a label that is no class is refused") {
+  struct mislabelled : numbered {
+    int wrong = 0;
+    int read(std::size_t i, std::span<std::uint8_t> pixels) const {
+      const int label = numbered::read(i, pixels);
+      return i == 12 ? wrong : label;
+    }
+  };
+  for (const int wrong : {-1, 7}) {
+    const std::string text = message_of<error>([&] { (void)split(mislabelled{{}, wrong}, 0.2); });
+    CHECK(text == concat("split: example 12 has the label ", wrong, ", expected 0 to 6"));
+  }
 }

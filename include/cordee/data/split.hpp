@@ -120,6 +120,8 @@ inline std::vector<std::size_t> apportion(const std::vector<std::size_t>& counts
 
 /// Moves a fraction of the examples to `validation`, the same fraction of each class to within one
 /// example, chosen by the seed alone; the rest is `training`. Both keep the data set's order.
+/// Where the data set has label(i), classes are taken from it: a broken image counts in its own.
+/// @throws usage_error for a fraction out of its range; error for a label that is no class.
 template <Dataset S>
 detail::data::train_validation<S> split(const S& dataset, double validation_fraction,
                                         std::uint64_t seed = 0) {
@@ -133,8 +135,13 @@ detail::data::train_validation<S> split(const S& dataset, double validation_frac
     else
       return dataset.read(i, pixels);
   };
-  for (std::size_t i = 0; i < dataset.size(); ++i)
-    members[static_cast<std::size_t>(label_of(i))].push_back(i);
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    const int label = label_of(i);
+    if (label < 0 || label >= dataset.classes())
+      throw error(concat("split: example ", i, " has the label ", label, ", expected 0 to ",
+                         dataset.classes() - 1));
+    members[static_cast<std::size_t>(label)].push_back(i);
+  }
 
   std::vector<std::size_t> counts;
   for (const auto& m : members) counts.push_back(m.size());
