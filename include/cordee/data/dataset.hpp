@@ -15,7 +15,8 @@
 //
 //     read(i, pixels, random) const    -> int     as read, cropped or otherwise drawn at random
 //     order(seed, epoch) const         -> std::vector<std::uint32_t>    the order of an epoch
-//     label(i) const                   -> int     the label that read returns, without reading
+//     label(i) const                   -> int     example i's label, without reading; that which
+//                                                 read returns, unless read replaces the example
 //     reading() const                  -> input_statistics::reading_seconds   of all copies
 //     class_names() const              -> std::vector<std::string>   by label; empty: not known
 //
@@ -67,7 +68,9 @@ concept Ordered = requires(const S s, std::uint64_t seed, std::int64_t epoch) {
   { s.order(seed, epoch) } -> std::same_as<std::vector<std::uint32_t>>;
 };
 
-/// Gives the label that `read` returns, without the pixels.
+/// Gives the label of example i without the pixels, the same at every call and on every rank, since
+/// `split` selects by it. `read` returns it, too, unless it gives another example in this one's
+/// place, as decoded_images does for a broken image that is skipped.
 template <class S>
 concept Labelled = requires(const S s, std::size_t i) {
   { s.label(i) } -> std::convertible_to<int>;

@@ -154,7 +154,8 @@ class decoded_images {
   }
 
   /// Returns the encoded image's label without decoding it. For a broken image that is skipped
-  /// `read` returns that of its successor instead.
+  /// `read` returns that of its successor instead; here it keeps its own, for what this copy has
+  /// found broken so far must not decide how `split` divides the data.
   [[nodiscard]] int label(std::size_t i) const {
     if constexpr (detail::data::Labelled<S>) {
       return encoded_.label(i);
