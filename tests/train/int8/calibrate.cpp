@@ -238,6 +238,13 @@ TEST_CASE("calibrate: changes ranges only, and rejects zero batches") {
   auto feed = feed_of(self_comm{});
   const auto before = copy_to_host<float, cpu>(cpu(1), run.weights(), {});
   CHECK_THROWS_AS(calibrate(run, feed, 0), usage_error);
+  loader wider{synthetic{.extent = {1, 16, 17}, .classes = 4, .samples = 96, .seed = 3},
+               self_comm{},
+               {.global_batch = 24},
+               {},
+               {}};
+  CHECK_THROWS_WITH_AS(calibrate(run, wider, 1),
+                       doctest::Contains("loader of calibrate has images of 1x16x17"), error);
   calibrate(run, feed, 2);
   const auto after = copy_to_host<float, cpu>(cpu(1), run.weights(), {});
   for (const segment& s : run.segments()) {

@@ -65,8 +65,8 @@ concept RangeChoice =
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
 /// quantization errors. Collective. @throws usage_error for no batches, and for a percentile that
-/// has no meaning or stands beside a choice; error for a feed with another normalization or other
-/// classes than training had.
+/// has no meaning or stands beside a choice; error for a feed of another shape, normalization
+/// or classes than training had.
 template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
   requires(detail::train::RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R& choice = {}) {
@@ -80,6 +80,7 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
     expects(batches > 0, "calibrate: ranges need at least one batch");
     M& model = run.model();
     model.quantization.check();
+    detail::train::expect_shapes_match<M>(feed, "loader of calibrate");
     detail::train::expect_data_of(run, feed.normalization(), detail::train::class_name_list(feed),
                                   "calibrate: the loader");
     if constexpr (detail::train::RangeChoice<R>)
