@@ -266,7 +266,8 @@ int launch_session(const settings& s) {
     const int own = run_with_policies<Net>(s, comm, data);
     if (comm.rank() == 0 || s.transport == "mpi") result = own;
   };
-  const std::chrono::milliseconds deadline(static_cast<std::int64_t>(1000 * s.deadline));
+  const std::chrono::milliseconds deadline(
+      static_cast<std::int64_t>(std::min(1000 * s.deadline, 9e18)));
 #if defined(WITH_MPI)
   if (s.transport == "mpi") {
     mpi::launch([&](mpi comm) { rank(comm); }, {.deadline = deadline});

@@ -143,3 +143,17 @@ TEST_CASE("failure: the grace period is the deadline, at most ten seconds") {
   CHECK(detail::comm::grace_period(2s) == 2s);
   CHECK(detail::comm::grace_period(120s) == 10s);
 }
+
+TEST_CASE("failure: a deadline is above 0; of the longest one times can be computed") {
+  using detail::comm::checked_deadline, detail::comm::longest_deadline;
+  for (const auto deadline : {0ms, -1ms, std::chrono::milliseconds::min()})
+    CHECK_THROWS_WITH_AS(checked_deadline(deadline, "mpi::options{.deadline}"),
+                         doctest::Contains("mpi::options{.deadline} is "), usage_error);
+  CHECK(checked_deadline(1ms, "") == 1ms);
+  CHECK(checked_deadline(std::chrono::milliseconds::max(), "") == longest_deadline);
+  using clock = std::chrono::steady_clock;
+  const auto now = clock::now();
+  CHECK(now + longest_deadline * 5 / 4 > now);
+  CHECK(clock::duration(longest_deadline * 5 / 4).count() / 1'000'000 ==
+        (longest_deadline * 5 / 4).count());
+}

@@ -284,3 +284,9 @@ TEST_CASE("mpi: each rank has its share of the cores as workers") {
   mpi::launch([&](mpi comm) { CHECK(cpu{}.workers() == std::max(1, cores / comm.size())); },
               short_deadline);
 }
+
+TEST_CASE("mpi: a deadline of 0 or less is refused on every rank") {
+  CHECK_THROWS_WITH_AS(mpi::launch([](mpi) {}, {.deadline = 0ms}),
+                       doctest::Contains("mpi::options{.deadline}"), usage_error);
+  mpi::launch([](mpi) {}, {.deadline = std::chrono::milliseconds::max()});
+}

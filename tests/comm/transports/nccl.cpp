@@ -244,3 +244,11 @@ TEST_CASE("nccl: no such context and no such peer are usage errors") {
           CHECK_THROWS_AS(exchange(comm, {}, {receive(-1, x)}, {}), usage_error);
         }) == "");
 }
+
+TEST_CASE("nccl: a deadline of 0 or less is refused, and the longest one waits") {
+  CHECK(contains(launch_error(
+                     1, [](nccl) {}, 0ms),
+                 "nccl::options{.deadline}"));
+  CHECK(launch_error(
+            2, [](nccl) {}, std::chrono::milliseconds::max()) == "");
+}

@@ -268,3 +268,21 @@ TEST_CASE("threads: probe_any requires the request context and valid ranks") {
     return 0;
   });
 }
+
+TEST_CASE("threads: a deadline of 0 or less is refused, and the longest one waits") {
+  for (const auto deadline : {0ms, -1ms}) {
+    const auto launch = [&] { threads::launch(1, [](threads) {}, {.deadline = deadline}); };
+    CHECK_THROWS_WITH_AS(launch(), doctest::Contains("threads::options{.deadline}"), usage_error);
+  }
+  const std::string message = error_message([] {
+    threads::launch(2,
+                    [](threads comm) {
+                      if (comm.rank() == 0) std::this_thread::sleep_for(5ms);
+                      std::vector<int> x(1);
+                      if (comm.rank() == 0) exchange(comm, {send(1, x)}, {});
+                      if (comm.rank() == 1) exchange(comm, {}, {receive(0, x)});
+                    },
+                    {.deadline = std::chrono::milliseconds::max()});
+  });
+  CHECK(message == "");
+}

@@ -206,3 +206,23 @@ TEST_CASE("zeromq: GPU memory is staged") {
   });
   CHECK(thrown == "");
 }
+
+TEST_CASE("zeromq: a deadline of 0 or less is refused, and the longest one waits") {
+  CHECK(contains(error_message([] { zeromq::launch([](zeromq) {}, {.deadline = 0ms}); }),
+                 "zeromq::options{.deadline}"));
+  const std::string thrown = error_message([] {
+    launch_zeromq(
+        2,
+        [](zeromq comm) {
+          if (comm.rank() == 0) std::this_thread::sleep_for(5ms);
+          int x = 0;
+          const std::array out{send_op<cpu>{1, bytes(span_on<const int, cpu>{&x, 1})}};
+          const std::array in{recv_op<cpu>{0, bytes(span_on<int, cpu>{&x, 1})}};
+          const auto rank = static_cast<std::size_t>(comm.rank());
+          comm.exchange(std::span<const send_op<cpu>>(out.data(), 1 - rank),
+                        std::span<const recv_op<cpu>>(in.data(), rank), cpu::stream{});
+        },
+        std::chrono::milliseconds::max());
+  });
+  CHECK(thrown == "");
+}

@@ -26,6 +26,20 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
+/// Sums and products of times with it do not overflow.
+inline constexpr std::chrono::milliseconds longest_deadline = std::chrono::hours(24 * 365 * 100);
+
+/// A transport's deadline as its waits take it: the longest one in place of a longer one. Throws
+/// usage_error, which names the `option`, for 0 or less.
+[[gnu::cold]] inline std::chrono::milliseconds checked_deadline(std::chrono::milliseconds deadline,
+                                                                const char* option) {
+  if (deadline.count() <= 0)
+    throw usage_error(concat(option, " is ", deadline.count(),
+                             " ms, but must be above 0; std::chrono::milliseconds::max() waits "
+                             "without a limit"));
+  return std::min(deadline, longest_deadline);
+}
+
 /// After a failure, how long the other ranks may take to end.
 constexpr std::chrono::milliseconds grace_period(std::chrono::milliseconds deadline) {
   return std::min(deadline, std::chrono::milliseconds(10'000));

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include <cordee/comm/failure/failure.hpp>
 #include <cordee/comm/transports/mpi/world.hpp>
 #include <cordee/comm/transports/process_handle.hpp>
 #include <cordee/comm/transports/transport.hpp>
@@ -28,9 +29,9 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail::comm {
 struct mpi_options {
   /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
-  /// once. All ranks, and a message in flight, then have the same time to end, at most ten seconds;
-  /// after that the ranks are killed.
+  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
+  /// `milliseconds::max()`, it is a hundred years. All ranks, and a message in flight, then have
+  /// the same time to end, at most ten seconds; after that the ranks are killed.
   std::chrono::milliseconds deadline{120'000};
   /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
   bool share_gpus = false;
@@ -59,7 +60,8 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
   /// that does not end within the grace period after that (options), by MPI_Abort.
   template <class F>
   static void launch(const F& f, options o = {}) {
-    const auto world = std::make_shared<detail::comm::mpi_world>(o.deadline);
+    const auto world = std::make_shared<detail::comm::mpi_world>(
+        detail::comm::checked_deadline(o.deadline, "mpi::options{.deadline}"));
     base::run(world, f, o.share_gpus, "mpi::options", detail::device::local_rank_scope::process);
   }
 

@@ -37,10 +37,11 @@ namespace detail::comm {
 
 struct nccl_options {
   /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
-  /// once. What is in flight on the GPU, and then the other ranks, have the same time to end, at
-  /// most ten seconds; after that this rank ends. Where rank 0 has died, those that need not print
-  /// the cause may wait twice as long for the one that prints it.
+  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
+  /// `milliseconds::max()`, it is a hundred years. What is in flight on the GPU, and then the
+  /// other ranks, have the same time to end, at most ten seconds; after that this rank ends. Where
+  /// rank 0 has died, those that need not print the cause may wait twice as long for the one that
+  /// prints it.
   std::chrono::milliseconds deadline{120'000};
   /// The GPU of this rank; if negative, the one of its local rank. Range: a GPU that is visible to
   /// this process and that no other rank has, else error.
@@ -124,7 +125,9 @@ class nccl {
   /// communicator}.
   template <class F, detail::comm::Rendezvous R>
   static void launch(const F& f, const R& rendezvous, options o = {}) {
-    const auto world = std::make_shared<detail::comm::nccl_world>(rendezvous, o.deadline, o.device);
+    const auto world = std::make_shared<detail::comm::nccl_world>(
+        rendezvous, detail::comm::checked_deadline(o.deadline, "nccl::options{.deadline}"),
+        o.device);
     const cpu::worker_limit cores(world->workers());
     const detail::device::local_rank_scope gpu({.ordinal = world->device()},
                                                detail::device::local_rank_scope::thread);

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include <cordee/comm/failure/failure.hpp>
 #include <cordee/comm/transports/threads/context.hpp>
 #include <cordee/comm/transports/threads/exit_latch.hpp>
 #include <cordee/comm/transports/threads/world.hpp>
@@ -33,9 +34,10 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail::comm {
 struct thread_options {
   /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
-  /// once. All ranks then have the same time to end, at most ten seconds, beside that in which a
-  /// thread of the process has no core (at most five times as much); after that the process ends.
+  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
+  /// `milliseconds::max()`, it is a hundred years. All ranks then have the same time to end, at
+  /// most ten seconds, beside that in which a thread of the process has no core (at most five
+  /// times as much); after that the process ends.
   std::chrono::milliseconds deadline{120'000};
   /// Whether ranks may share a GPU, where there are fewer GPUs than ranks.
   bool share_gpus = false;
@@ -156,7 +158,8 @@ class threads {
         : f(function),
           ranks(count),
           o(given),
-          world(std::make_shared<detail::comm::thread_world>(ranks, o.deadline)),
+          world(std::make_shared<detail::comm::thread_world>(
+              ranks, detail::comm::checked_deadline(o.deadline, "threads::options{.deadline}"))),
           ended(ranks) {}
 
     // As the next rank that no other thread has taken.

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include <cordee/comm/failure/failure.hpp>
 #include <cordee/comm/transports/bootstrap/rendezvous.hpp>
 #include <cordee/comm/transports/process_handle.hpp>
 #include <cordee/comm/transports/transport.hpp>
@@ -33,9 +34,9 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail::comm {
 struct zeromq_options {
   /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0 and far below `milliseconds::max()`, else waits fail at
-  /// once. All ranks then have the same time to end, at most ten seconds; those that do not are the
-  /// launcher's.
+  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
+  /// `milliseconds::max()`, it is a hundred years. All ranks then have the same time to end, at
+  /// most ten seconds; those that do not are the launcher's.
   std::chrono::milliseconds deadline{120'000};
   /// Where ranks receive: an address of this host (IPv4's or IPv6's), an interface's name ("eth0"),
   /// or "*" for all. Range: one of these, else error.
@@ -70,8 +71,9 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
   /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}.
   template <class F, detail::comm::Rendezvous R>
   static void launch(const F& f, const R& rendezvous, const options& o = {}) {
-    const auto world =
-        std::make_shared<detail::comm::zeromq_world>(rendezvous, o.deadline, o.listen);
+    const auto world = std::make_shared<detail::comm::zeromq_world>(
+        rendezvous, detail::comm::checked_deadline(o.deadline, "zeromq::options{.deadline}"),
+        o.listen);
     base::run(world, f, o.share_gpus, "zeromq::options", detail::device::local_rank_scope::thread);
   }
 
