@@ -53,6 +53,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/member_names.hpp>
+#include <cordee/core/option_range.hpp>
 #include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -229,21 +230,7 @@ CORDEE_HOST_DEVICE Real factor(double x) {
   return static_cast<Real>(std::clamp(x, -largest, largest));
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::string_view optimizer,
-                                                          std::string_view member, double value,
-                                                          std::string_view range) {
-  throw usage_error(concat(optimizer, ": ", member, " is ", value, ", but must be ", range));
-}
-// Conditions are written so that NaN is refused too.
-inline void expects_not_negative(std::string_view optimizer, std::string_view member,
-                                 double value) {
-  if (!(value >= 0 && core::isfinite(value)))
-    refuse(optimizer, member, value, "finite and 0 or more");
-}
-inline void expects_positive(std::string_view optimizer, std::string_view member, double value) {
-  if (!(value > 0 && core::isfinite(value)))
-    refuse(optimizer, member, value, "finite and more than 0");
-}
+using core::expects_not_negative, core::expects_positive, core::refuse;
 /// A decay rate of a running average: with 1 or more the average would diverge.
 inline void expects_decay_rate(std::string_view optimizer, std::string_view member, double value) {
   if (!(value >= 0 && value < 1)) refuse(optimizer, member, value, "in [0, 1)");

@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include <doctest/doctest.h>
 
 #include <cordee/comm/simulated/failures.hpp>
 
+#include "tests/support/ranks.hpp"
+
 using namespace cordee;
+using namespace support;
 
 namespace {
 
@@ -119,4 +123,17 @@ TEST_CASE("failures: a run that cannot end and settings without sense are refuse
   CHECK_THROWS_AS(simulate_failures(10, 1, {0, 0, 0}, failures_at{}), usage_error);
   CHECK_THROWS_AS(expected_seconds(10, 1, {}, 0, 1), usage_error);
   CHECK_THROWS_AS(young_interval(1, 1, 0, 1), usage_error);
+  const double infinity = std::numeric_limits<double>::infinity(), nan = infinity - infinity;
+  const auto thrown = [](const auto& failures) {
+    return error_message([&] { simulate_failures(1, 1, {}, failures); });
+  };
+  for (const double bad : {0.0, -1.0, infinity, nan}) {
+    CHECK(contains(thrown(exponential_failures{bad}), "exponential_failures: mtbf is "));
+    CHECK_THROWS_AS(simulate_failures(10, bad, {}, failures_at{}), usage_error);
+  }
+  CHECK(contains(thrown(exponential_failures{1, 0}), "exponential_failures: ranks is 0"));
+  CHECK(contains(thrown(failures_at{{2, 1}}), "failures_at: seconds[1] is 1"));
+  CHECK(contains(thrown(failures_at{{nan}}), "failures_at: seconds[0] is "));
+  CHECK_THROWS_AS(simulate_failures(10, 1, {infinity, 0, 1}, failures_at{}), usage_error);
+  CHECK_THROWS_AS(simulate_failures(10, 1, {0, nan, 1}, failures_at{}), usage_error);
 }

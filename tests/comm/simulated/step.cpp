@@ -199,16 +199,7 @@ TEST_CASE("simulated step: a graph that changes is another one in the next step"
   CHECK(sent.size() == 8);  // each rank sends to two others
 }
 
-TEST_CASE("simulated step: random stragglers have their means, and the slowest rank decides") {
-  const auto mean = [](const auto& stragglers) {
-    double sum = 0;
-    for (int rank = 0; rank < 100; ++rank)
-      for (int k = 0; k < 1000; ++k) sum += stragglers(rank, k);
-    return sum / 1e5;
-  };
-  // Five standard errors: of 0.1 E, and of Pareto's of shape 3, whose variance is 3/4.
-  CHECK(std::abs(mean(exponential_stragglers{.mean = 0.1}) - 1.1) < 5 * 0.1 / std::sqrt(1e5));
-  CHECK(std::abs(mean(heavy_tailed_stragglers{.shape = 3}) - 1.5) < 5 * std::sqrt(0.75 / 1e5));
+TEST_CASE("simulated step: of random stragglers the slowest rank decides") {
   const step_profile step = step_of({64}, {2}, 1);
   const exponential_stragglers slow{.mean = 0.1, .seed = 3};
   double slowest = 0;
@@ -284,4 +275,19 @@ TEST_CASE("simulated step: shares of messages of 1,024 x 1, 16 x 64, 2 x 512 and
   const double ring_seconds = 2 * 1'023 * 5e-6 + 2 * 1'023.0 / 1'024 * 25'557'056 * 4 / 12.5e9;
   CHECK(share(1'024, 1) ==
         doctest::Approx(ring_seconds / (ring_seconds + 1 / 200.0)).epsilon(1e-5));
+}
+
+TEST_CASE("simulated step: profiles and stragglers outside their ranges are refused by name") {
+  const auto thrown = [](const auto& stragglers, const step_profile& step) {
+    return error_message([&] { simulate_steps(2, step, trees, slow_link, {}, stragglers); });
+  };
+  const step_profile step = step_of({64}, {1});
+  for (const double bad : {-1.0, HUGE_VAL, double(NAN)}) {
+    CHECK(contains(thrown(constant_stragglers{0, bad}, step), "constant_stragglers: factor is "));
+    CHECK(contains(thrown(exponential_stragglers{bad}, step), "exponential_stragglers: mean is "));
+    CHECK(contains(thrown(heavy_tailed_stragglers{bad}, step), "heavy_tailed_stragglers: shape "));
+    for (const auto& profile : {step_of({64}, {bad}), step_of({64}, {1}, bad),
+                                step_of({64}, {1}, 1, bad), step_of({64}, {1}, 1, 1, bad)})
+      CHECK(contains(thrown(no_stragglers{}, profile), "step_profile: "));
+  }
 }

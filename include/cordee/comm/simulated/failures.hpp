@@ -14,22 +14,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/option_range.hpp>
 #include <cordee/core/random.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-// ---- failures: at which second after `time` the next one is, `before` having been ----
+// ---- failures: at which second after `time` the next one is, `before` having been. Their optional
+// check(), which simulate_failures calls, throws usage_error for an invalid option. ----
 
 /// Ranks that fail independently, each once in `mtbf` seconds on average, whatever its age.
 struct exponential_failures {
-  /// Mean time between failures of one rank. Unit: seconds. Range: above 0 (not checked).
+  /// Mean time between failures of one rank. Unit: seconds. Range: finite, above 0, else
+  /// usage_error.
   double mtbf;
-  /// How many ranks fail. Range: 1 or more (not checked).
+  /// How many ranks fail. Range: 1 or more, else usage_error.
   int ranks = 1;
   std::uint64_t seed = 1;  ///< Selects the failures. Range: any.
   /// The second of the next failure after `time`; `before` failures have been.
@@ -37,22 +42,34 @@ struct exponential_failures {
     random_sequence random(seed, purpose::synthetic, 0, static_cast<std::uint64_t>(before));
     return time - mtbf / ranks * std::log1p(-random.uniform());
   }
+  /// @throws usage_error for an option outside its range.
+  void check() const {
+    detail::core::expects_positive("exponential_failures", "mtbf", mtbf);
+    if (ranks < 1) detail::core::refuse("exponential_failures", "ranks", ranks, "1 or more");
+  }
 };
 /// Failures at given times.
 struct failures_at {
-  /// The times, ascending (not checked). Unit: seconds.
+  /// The times. Unit: seconds. Range: ascending, without NaN, else usage_error.
   std::vector<double> seconds;
   /// The first of the times after `time`; infinity if there is none.
   double operator()(double time, std::int64_t) const {
     const auto next = std::upper_bound(seconds.begin(), seconds.end(), time);
     return next == seconds.end() ? std::numeric_limits<double>::infinity() : *next;
   }
+  /// @throws usage_error for times that do not ascend.
+  void check() const {
+    for (std::size_t k = 0; k < seconds.size(); ++k)
+      if (!(seconds[k] >= seconds[k == 0 ? 0 : k - 1]))
+        throw usage_error(concat("failures_at: seconds[", k, "] is ", seconds[k],
+                                 ", but times must ascend: sort them"));
+  }
 };
 
 /// What checkpoints and restarts cost, and when checkpoints are written.
 struct checkpointing {
-  /// Time of a checkpoint, and from a failure to the next step. Unit: seconds. Range: 0 or more,
-  /// else usage_error.
+  /// Time of a checkpoint, and from a failure to the next step. Unit: seconds. Range: finite, 0 or
+  /// more, else usage_error.
   double checkpoint_seconds = 0, restart_seconds = 0;
   /// Steps between checkpoints; the last one is the run's result. Range: 1 or more, else
   /// usage_error.
@@ -69,11 +86,12 @@ struct interrupted_run {
 };
 
 /// Steps between checkpoints by Young's formula, at least one.
-/// @throws usage_error unless all are positive; `checkpoint_seconds` may be 0.
+/// @throws usage_error unless all are finite and positive; `checkpoint_seconds` may be 0.
 inline std::int64_t young_interval(double step_seconds, double checkpoint_seconds, double mtbf,
                                    int ranks) {
-  expects(step_seconds > 0 && checkpoint_seconds >= 0 && mtbf > 0 && ranks > 0,
-          "young_interval: a step and the mean time between failures are positive");
+  detail::core::expects_positive("young_interval", "step_seconds", step_seconds);
+  detail::core::expects_not_negative("young_interval", "checkpoint_seconds", checkpoint_seconds);
+  exponential_failures{mtbf, ranks}.check();
   const double seconds = std::sqrt(2 * checkpoint_seconds * mtbf / ranks);
   return std::max<std::int64_t>(1, std::llround(std::min(seconds / step_seconds, 1e15)));
 }
@@ -81,20 +99,23 @@ inline std::int64_t young_interval(double step_seconds, double checkpoint_second
 namespace detail::comm {
 
 inline void expect_sensible(std::int64_t steps, double step_seconds, const checkpointing& c) {
-  expects(steps >= 0 && step_seconds > 0, "failures: steps take time");
-  expects(c.checkpoint_seconds >= 0 && c.restart_seconds >= 0 && c.interval > 0,
-          "failures: an interval is one step at least, and no time is negative");
+  expects(steps >= 0, "failures: the number of steps is 0 or more");
+  core::expects_positive("failures", "step_seconds", step_seconds);
+  core::expects_not_negative("checkpointing", "checkpoint_seconds", c.checkpoint_seconds);
+  core::expects_not_negative("checkpointing", "restart_seconds", c.restart_seconds);
+  expects(c.interval > 0, "checkpointing: interval is 1 step or more");
 }
 
 }  // namespace detail::comm
 
 /// Runs `steps` steps, with restarts from the last checkpoint after failures.
 /// @throws error if a million failures do not let it end; usage_error for a negative number of
-/// steps, a step without time or `c` outside its ranges.
+/// steps, a step without time, or `c` or `failures` outside their ranges.
 template <class Failures>
 interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const checkpointing& c,
                                   const Failures& failures) {
   detail::comm::expect_sensible(steps, step_seconds, c);
+  if constexpr (requires { failures.check(); }) failures.check();
   interrupted_run run;
   double next = failures(0.0, 0);
   const auto fail = [&](double& spent) {
@@ -127,7 +148,7 @@ interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const
 inline double expected_seconds(std::int64_t steps, double step_seconds, const checkpointing& c,
                                double mtbf, int ranks) {
   detail::comm::expect_sensible(steps, step_seconds, c);
-  expects(mtbf > 0 && ranks > 0, "expected_seconds: the mean time between failures is positive");
+  exponential_failures{mtbf, ranks}.check();
   const double mean = mtbf / ranks;
   const auto part = [&](std::int64_t n) {
     const double seconds = static_cast<double>(n) * step_seconds + c.checkpoint_seconds;

@@ -11,11 +11,10 @@
 //   update     when backward has ended and the last bucket has arrived
 //
 // With a period of several steps (local steps) whole weights travel, after the update of each
-// period-th step. A rank's computation may be slower in some steps: see stragglers below.
+// period-th step. A rank's computation may be slower in some steps: see stragglers.hpp.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,9 +22,10 @@
 #include <vector>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/simulated/stragglers.hpp>
 #include <cordee/comm/transports/simulated.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/random.hpp>
+#include <cordee/core/option_range.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/phantom.hpp>
@@ -34,13 +34,15 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What one rank computes in a step, in seconds, and the parameters whose gradients it sends.
 struct step_profile {
-  /// Time of making the next batch, of the forward pass and of the update. Unit: seconds.
+  /// Time of making the next batch, of the forward pass and of the update. Unit: seconds. Range:
+  /// finite, 0 or more, else usage_error.
   double loader = 0, forward = 0, optimizer = 0;
   std::vector<segment> table;  ///< Trainable tensors, in the order of the forward pass.
   /// Time of backward in each tensor's layer, divided among the layer's tensors. Unit: seconds.
-  /// Range: one for each tensor, else usage_error.
+  /// Range: one for each tensor, finite, 0 or more, else usage_error.
   std::vector<double> backward;
-  /// Time of making adversarial copies; their passes are in the others. Unit: seconds.
+  /// Time of making adversarial copies; their passes are in the others. Unit: seconds. Range:
+  /// finite, 0 or more, else usage_error.
   double adversary = 0;
 
   /// The sum of `backward`, in seconds.
@@ -51,44 +53,6 @@ struct step_profile {
   }
   /// Seconds of forward, backward and the update: a step without waits and adversary.
   [[nodiscard]] double total() const { return forward + backward_total() + optimizer; }
-};
-
-// ---- stragglers: by which factor a rank's computation of a step is slower ----
-
-/// None: all ranks compute at their own rate.
-struct no_stragglers {
-  /// 1.
-  double operator()(int, std::int64_t) const { return 1; }
-};
-/// The last ranks are slower, in all steps.
-struct constant_stragglers {
-  int from_rank = 0;  ///< The first slow rank.
-  double factor = 3;  ///< By which they take longer. Range: 0 or more (not checked).
-  /// The factor for this rank in this step.
-  double operator()(int rank, std::int64_t) const { return rank >= from_rank ? factor : 1; }
-};
-/// 1 + mean * E, where E has the exponential distribution of mean 1.
-struct exponential_stragglers {
-  double mean = 0.1;       ///< Mean of what is added to 1. Range: 0 or more (not checked).
-  std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
-  /// The factor for this rank in this step.
-  double operator()(int rank, std::int64_t step) const {
-    random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
-                           static_cast<std::uint64_t>(rank));
-    return 1 - mean * std::log1p(-random.uniform());
-  }
-};
-/// Pareto's distribution from 1 on: P(factor > x) = x^-shape, whose mean is shape / (shape - 1).
-struct heavy_tailed_stragglers {
-  /// Exponent of the tail; up to 1 the mean is infinite. Range: above 0 (not checked).
-  double shape = 3;
-  std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
-  /// The factor for this rank in this step.
-  double operator()(int rank, std::int64_t step) const {
-    random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
-                           static_cast<std::uint64_t>(rank));
-    return std::pow(1 - random.uniform(), -1 / shape);
-  }
 };
 
 /// Which steps simulate_steps runs.
@@ -119,6 +83,18 @@ struct simulated_steps {
 };
 
 namespace detail::comm {
+
+[[gnu::cold]] inline void check_profile(const step_profile& step) {
+  expects(step.table.size() == step.backward.size(), "simulate_steps: a time for each tensor");
+  const auto check = [](const char* member, double seconds) {
+    core::expects_not_negative("step_profile", member, seconds);
+  };
+  check("loader", step.loader);
+  check("forward", step.forward);
+  check("optimizer", step.optimizer);
+  check("adversary", step.adversary);
+  for (const double seconds : step.backward) check("backward", seconds);
+}
 
 /// One rank's part, which returns the seconds in which it waited for messages alone.
 template <class R, class Stragglers>
@@ -164,12 +140,14 @@ double run_steps(const simulated& rank, const R& reducer, const step_profile& st
 }  // namespace detail::comm
 
 /// Steps of `ranks` ranks that all compute `step` and mix with make(comm), a reducer.
-/// @throws usage_error for a profile or options outside their ranges; error if a rank fails.
+/// @throws usage_error for a profile, stragglers or options outside their ranges; error if a rank
+/// fails.
 template <class Make, class Stragglers = no_stragglers>
 simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& make,
                                const simulated::options& network, const step_options& o = {},
                                const Stragglers& stragglers = {}) {
-  expects(step.table.size() == step.backward.size(), "simulate_steps: a time for each tensor");
+  detail::comm::check_profile(step);
+  if constexpr (requires { stragglers.check(); }) stragglers.check();
   expects(o.steps > 0 && o.period > 0, "simulate_steps: steps and period are positive");
   const std::size_t limit =
       detail::comm::message_limit<std::invoke_result_t<Make, simulated>>(o.bucket_bytes);

@@ -28,6 +28,7 @@
 #include <cordee/comm/transports/simulated/world.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/device/phantom.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -45,10 +46,11 @@ class simulated {
   /// Runs f(comm) on each of `ranks` ranks to its end. If one throws, the others stop at their next
   /// exchange.
   /// @throws error for the first failure, "rank 2: ...", a message that is never received, or ranks
-  /// that all wait; usage_error for less than one rank.
+  /// that all wait; usage_error for less than one rank, or options outside their ranges.
   template <class F>
   static simulation launch(int ranks, const F& f, const options& o = {}) {
     expects(ranks > 0, "simulated::launch: at least one rank");
+    detail::comm::check_simulation(o);
     detail::comm::simulated_world world(ranks, o);
     for (int rank = 0; rank < ranks; ++rank)
       world.start({.rank = rank}, [&f, comm = simulated(world, rank, 0)] { f(comm); });
@@ -92,7 +94,8 @@ class simulated {
   void await(const event& e) const { world_->clock() = detail::comm::later(record(), e); }
   /// Effects: this rank computes for so many seconds.
   void compute(double seconds) const {
-    expects(seconds >= 0, "simulated: time does not run backwards");
+    expects(seconds >= 0 && detail::core::isfinite(seconds),
+            "simulated: a computation takes a finite time, 0 or more");
     world_->clock().seconds += seconds;
   }
   /// f() beside g(), as two threads of this rank would run; f first, until it waits. f does not

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -56,30 +57,34 @@ TEST_CASE("machine: files of the three kinds") {
   CHECK(fly.global.bandwidth == 3);
 }
 
-TEST_CASE("machine: a file that is not one is refused by name") {
-  const auto thrown = [](const std::string& text) { return error_message([&] { read(text); }); };
-  CHECK(contains(thrown(""), "\"\" is none of fat_tree, torus, dragonfly"));
-  CHECK(contains(thrown("mesh\n"), "\"mesh\" is none of"));
-  CHECK(contains(thrown("torus\nlink 1 2"), "needs a line that begins with dimensions"));
-  CHECK(contains(thrown("torus\nlink 1\ndimensions 4"), "link has a latency in seconds"));
-  CHECK(contains(thrown("torus\nlink 1 0\ndimensions 4"), "link has a latency in seconds"));
-  CHECK(contains(thrown("torus\nlink -1 2\ndimensions 4"), "link has a latency in seconds"));
-  CHECK(contains(thrown("torus\nlink 1 fast\ndimensions 4"),
-                 "link has \"fast\", which is not a number"));
-  CHECK(contains(thrown("torus\nlink 1 2\nlink 1 2"), "link is there twice"));
-  CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4 0"), "dimensions is a positive integer"));
-  CHECK(contains(thrown("torus\nlink 1 2\ndimensions 2.5"), "dimensions is a positive integer"));
-  CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4 2 2 2"), "dimensions has too many numbers"));
-  CHECK(
-      contains(thrown("torus\nlink 1 2\ndimensions 1000001"), "dimensions is a positive integer"));
-  CHECK(thrown("torus\nlink 1 2\ndimensions 1000000") == "");
-  CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4\nrack 1 2"), "a torus has no rack"));
-}
-
 TEST_CASE("machine: routes stay within the machine") {
   check_routes(fat_tree{{}, {}, {}, 2, 2}, 11, 6);
   check_routes(torus{{}, {3, 4, 1}}, 12, 3);
   check_routes(torus{{}, {2, 2, 3}}, 12, 3);
   for (const int ranks : {1, 2, 7, 9, 12}) check_routes(torus{{}, {3, 2, 4}}, ranks, 5);
   check_routes(dragonfly{{}, {}, {}, 2, 2}, 12, 5);
+}
+
+TEST_CASE("machine: sizes and speeds outside their ranges are refused by name") {
+  const auto thrown = [](const auto& machine) {
+    return error_message([&] { (void)machine.links(12); });
+  };
+  CHECK(contains(thrown(fat_tree{.gpus_per_node = 0}),
+                 "fat_tree: .gpus_per_node is 0, but must be 1 or more"));
+  CHECK(contains(thrown(fat_tree{.nodes_per_rack = -1}), "fat_tree: .nodes_per_rack is -1"));
+  CHECK(contains(thrown(fat_tree{.gpus_per_node = 1 << 20, .nodes_per_rack = 1 << 20}),
+                 "make more than 2^31 - 1"));
+  CHECK(contains(thrown(torus{.dimensions = {4, 0, 1}}), "torus: .dimensions[1] is 0"));
+  CHECK(contains(thrown(torus{.dimensions = {4, 1, -2}}), "torus: .dimensions[2] is -2"));
+  CHECK(contains(thrown(torus{.dimensions = {4, 1 << 16, 1 << 16}}), "make more than 2^31 - 1"));
+  CHECK(contains(thrown(dragonfly{.gpus_per_router = 0}), "dragonfly: .gpus_per_router is 0"));
+  CHECK(contains(thrown(dragonfly{.routers_per_group = 0}), "dragonfly: .routers_per_group is 0"));
+  CHECK(contains(thrown(dragonfly{.routers_per_group = 1 << 16}), "make more than 2^31 - 1"));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {-1.0, infinity, infinity - infinity}) {
+    CHECK(contains(thrown(fat_tree{.rack = {bad, 1}}), "fat_tree: .rack.latency is "));
+    CHECK(contains(thrown(torus{.link = {0, bad}}), "torus: .link.bandwidth is "));
+    CHECK(contains(thrown(dragonfly{.global = {0, bad}}), "dragonfly: .global.bandwidth is "));
+  }
+  CHECK(thrown(torus{.dimensions = {0, 1, 1}}) == "");  // which is not read
 }

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
@@ -239,4 +240,23 @@ TEST_CASE("simulated: what holds of failures holds with contention") {
                        shared);
                  }),
                  "rank 1 expects 8 bytes from rank 0 on context 0, which sends 7"));
+}
+
+TEST_CASE("simulated: options outside their ranges are refused by name before a rank runs") {
+  const auto thrown = [](const simulated::options& o) {
+    return error_message([&] {
+      simulated::launch(
+          2, [](simulated) { CHECK(false); }, o);
+    });
+  };
+  for (const double bad : {-1.0, HUGE_VAL, double(NAN)}) {
+    const link_parameters late{.latency = bad}, narrow{.bandwidth = bad};
+    CHECK(contains(thrown({.network = {.link = late}}), "ideal_network: .link.latency is "));
+    CHECK(contains(thrown({.network = {.inside = narrow}}), "ideal_network: .inside.bandwidth is"));
+    CHECK(contains(thrown({.seconds_per_reduced_byte = bad}), ".seconds_per_reduced_byte is "));
+    CHECK(contains(thrown({.contended = torus{.link = late}}), "torus: .link.latency is "));
+  }
+  CHECK(contains(thrown({.network = {.link = {0, 0}}}), "ideal_network: .link.bandwidth is 0"));
+  CHECK(contains(thrown({.network = {.ranks_per_node = -1}}), ".ranks_per_node is -1"));
+  CHECK(contains(thrown({.contended = fat_tree{.gpus_per_node = 0}}), ".gpus_per_node is 0"));
 }

@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/option_range.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -20,7 +23,7 @@ struct critical_path {
 
 /// Speed of a link: a message of n bytes takes latency + n / bandwidth.
 struct link_parameters {
-  /// Unit: seconds; bytes a second. Range: 0 or more; above 0 (neither is checked).
+  /// Unit: seconds; bytes a second. Range: finite, 0 or more; finite, above 0, else usage_error.
   double latency = 0, bandwidth = 1e30;
 };
 
@@ -38,7 +41,8 @@ struct simulated_transfer {
 struct ideal_network {
   link_parameters link{};    ///< Between nodes.
   link_parameters inside{};  ///< Between the ranks of a node.
-  /// Consecutive ranks on each node; 0: all messages take `link`. Range: 0 or more (not checked).
+  /// Consecutive ranks on each node; 0: all messages take `link`. Range: 0 or more, else
+  /// usage_error.
   int ranks_per_node = 0;
 
   /// The link of two ranks; to itself a rank sends in no time.
@@ -50,6 +54,18 @@ struct ideal_network {
 
 namespace detail::comm {
 
+struct named_link {
+  const char* name;
+  link_parameters speed;
+};
+/// Throws usage_error for a latency or a bandwidth outside its range.
+[[gnu::cold]] inline void expects_links(const char* network,
+                                        std::initializer_list<named_link> links) {
+  for (const auto& [name, speed] : links) {
+    core::expects_not_negative(network, concat(name, ".latency"), speed.latency);
+    core::expects_positive(network, concat(name, ".bandwidth"), speed.bandwidth);
+  }
+}
 /// The one that ends later; `a` if both end at once.
 inline const critical_path& later(const critical_path& a, const critical_path& b) {
   return b.seconds > a.seconds ? b : a;

@@ -6,7 +6,8 @@
 //   fat_tree    GPUs below nodes below racks below one core; a message goes up to the lowest part
 //               that both ranks share, and down
 //   torus       one router a rank, with two neighbors in each dimension; dimension by dimension,
-//               the shorter way round; ranks are a multiple of the product of the last two
+//               the shorter way round; the first one grows with the ranks, to whole planes of the
+//               last two
 //   dragonfly   routers of a group are connected in pairs, and so are groups, by one link each way;
 //               minimal routes: to the group's gateway, across, to the router
 //
@@ -23,37 +24,60 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <istream>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
+#include <limits>
 #include <variant>
 #include <vector>
 
 #include <cordee/comm/transports/simulated/critical_path.hpp>
+#include <cordee/comm/transports/simulated/machine_file.hpp>
 #include <cordee/core/concat.hpp>
-#include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/option_range.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
+namespace detail::comm {
+
+struct machine_size {
+  const char* name;
+  int value;
+};
+/// Throws usage_error for a size below 1, or more links or GPUs than an int counts.
+[[gnu::cold]] inline void expects_sizes(const char* machine,
+                                        std::initializer_list<machine_size> sizes, double count) {
+  for (const auto& [name, value] : sizes)
+    if (value < 1) core::refuse(machine, name, value, "1 or more");
+  if (!(count <= std::numeric_limits<int>::max()))
+    throw usage_error(
+        concat(machine, ": ", sizes.begin()->name, " and ", (sizes.end() - 1)->name,
+               " make more than 2^31 - 1 links or GPUs of a part; make them smaller"));
+}
+
+}  // namespace detail::comm
 
 /// GPUs below nodes below racks below one core.
 struct fat_tree {
   /// Links of a GPU, of a node and of a rack: each one's way up, and its way down.
   link_parameters gpu{}, node{}, rack{};
-  /// Sizes of nodes and racks. Range: 1 or more (not checked).
+  /// Sizes of nodes and racks. Range: 1 or more, at most 2^31 - 1 GPUs a rack, else usage_error.
   int gpus_per_node = 8, nodes_per_rack = 16;
 
   /// All links, by number: up and down from each GPU, from each node and from each rack.
+  /// @throws usage_error for a size or a link's speed outside its range.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    detail::comm::expects_links("fat_tree", {{".gpu", gpu}, {".node", node}, {".rack", rack}});
+    detail::comm::expects_sizes(
+        "fat_tree", {{".gpus_per_node", gpus_per_node}, {".nodes_per_rack", nodes_per_rack}},
+        std::max(6.0 * ranks, 1.0 * gpus_per_node * nodes_per_rack));
     std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
     all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_node)), node);
     all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_rack())), rack);
     return all;
   }
   /// Appends the numbers of the links that a message crosses to `path`. Requires two different
-  /// ranks.
+  /// ranks, and sizes that links() accepts.
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     const int nodes_at = 2 * ranks, racks_at = nodes_at + 2 * count(ranks, gpus_per_node);
     const int from_node = from / gpus_per_node, to_node = to / gpus_per_node;
@@ -76,17 +100,22 @@ struct fat_tree {
 /// One router a rank, with two neighbors in each dimension.
 struct torus {
   link_parameters link{};  ///< Between neighbors, one each way.
-  /// Ranks in each dimension, row-major; the first one is not read, as it grows with the number of
-  /// ranks. Range: 1 or more (not checked).
+  /// Ranks in each dimension, row-major; the first one is not read: it is as large as the ranks
+  /// need, in whole planes. Range: 1 or more, else usage_error.
   std::array<int, 3> dimensions{1, 1, 1};
 
   /// All links, by number: six of each router.
+  /// @throws usage_error for a size or the link's speed outside its range.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    detail::comm::expects_links("torus", {{".link", link}});
+    detail::comm::expects_sizes(
+        "torus", {{".dimensions[1]", dimensions[1]}, {".dimensions[2]", dimensions[2]}},
+        6.0 * (ranks + 1.0 * dimensions[1] * dimensions[2]));
     return std::vector<link_parameters>(
         2 * dimensions.size() * static_cast<std::size_t>(routers(ranks)), link);
   }
   /// Appends the numbers of the links that a message crosses to `path`. Requires two different
-  /// ranks.
+  /// ranks, and sizes that links() accepts.
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     constexpr int count = 3;
     int at = from, stride = 1;
@@ -115,12 +144,20 @@ struct torus {
 struct dragonfly {
   /// Links of a GPU (up and down), between two routers of a group, and between two groups.
   link_parameters gpu{}, local{}, global{};
-  /// Sizes of routers and groups. Range: 1 or more (not checked).
+  /// Sizes of routers and groups. Range: 1 or more, at most 2^31 - 1 links, else usage_error.
   int gpus_per_router = 4, routers_per_group = 8;
 
   /// All links, by number: up and down from each GPU, between the routers of each group, between
   /// groups.
+  /// @throws usage_error for a size or a link's speed outside its range.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    detail::comm::expects_links("dragonfly",
+                                {{".gpu", gpu}, {".local", local}, {".global", global}});
+    const double group = 1.0 * gpus_per_router * routers_per_group, most = ranks / group + 1;
+    detail::comm::expects_sizes(
+        "dragonfly",
+        {{".gpus_per_router", gpus_per_router}, {".routers_per_group", routers_per_group}},
+        std::max(group, 2.0 * ranks + most * (1.0 * routers_per_group * routers_per_group + most)));
     const auto g = static_cast<std::size_t>(groups(ranks));
     const auto r = static_cast<std::size_t>(routers_per_group);
     std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
@@ -129,7 +166,7 @@ struct dragonfly {
     return all;
   }
   /// Appends the numbers of the links that a message crosses to `path`. Requires two different
-  /// ranks.
+  /// ranks, and sizes that links() accepts.
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     const int locals_at = 2 * ranks, g = groups(ranks);
     const int globals_at = locals_at + g * routers_per_group * routers_per_group;
@@ -159,81 +196,6 @@ struct dragonfly {
 
 /// Any of these machines, for `simulated::options::contended`.
 using machine = std::variant<fat_tree, torus, dragonfly>;
-
-namespace detail::comm {
-
-/// The entries of a machine's file, each of which must be used.
-class machine_file {
- public:
-  explicit machine_file(std::istream& in) {
-    for (std::string line; std::getline(in, line);) {
-      std::string_view rest(line);
-      rest = rest.substr(0, rest.find('#'));
-      const std::string name(next_word(rest));
-      if (name.empty()) continue;
-      if (kind_.empty()) {
-        kind_ = name;
-        continue;
-      }
-      std::vector<double> values;
-      for (std::string_view word; !(word = next_word(rest)).empty();) {
-        const auto value = decimal::parse<double>(word);
-        if (!value)
-          throw error(concat("machine: ", name, " has \"", word, "\", which is not a number"));
-        values.push_back(*value);
-      }
-      if (!entries_.emplace(name, std::move(values)).second)
-        throw error(concat("machine: ", name, " is there twice"));
-    }
-  }
-  [[nodiscard]] const std::string& kind() const { return kind_; }
-
-  link_parameters speed(const char* name) {
-    const std::vector<double> v = take(name);
-    if (v.size() != 2 || !(v[0] >= 0) || !(v[1] > 0))
-      throw error(concat("machine: ", name, " has a latency in seconds and bytes a second"));
-    return {v[0], v[1]};
-  }
-  std::array<int, 3> dimensions(const char* name, std::size_t most = 3) {
-    std::array<int, 3> all{1, 1, 1};
-    const std::vector<double> values = take(name);
-    if (values.size() > most) throw error(concat("machine: ", name, " has too many numbers"));
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      if (!(values[k] >= 1 && values[k] <= 1e6 && values[k] == static_cast<int>(values[k])))
-        throw error(concat("machine: ", name, " is a positive integer"));
-      all[k] = static_cast<int>(values[k]);
-    }
-    return all;
-  }
-  int count(const char* name) { return dimensions(name, 1)[0]; }
-  void expect_end() const {
-    if (!entries_.empty())
-      throw error(concat("machine: a ", kind_, " has no ", entries_.begin()->first));
-  }
-
- private:
-  /// Up to white space, cut off `rest`; empty at its end.
-  static std::string_view next_word(std::string_view& rest) {
-    constexpr std::string_view space = " \t\r\v\f";
-    rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(space)));
-    const std::string_view word = rest.substr(0, rest.find_first_of(space));
-    rest.remove_prefix(word.size());
-    return word;
-  }
-  std::vector<double> take(const char* name) {
-    const auto entry = entries_.find(name);
-    if (entry == entries_.end() || entry->second.empty())
-      throw error(concat("machine: a ", kind_, " needs a line that begins with ", name));
-    std::vector<double> values = std::move(entry->second);
-    entries_.erase(entry);
-    return values;
-  }
-
-  std::string kind_;
-  std::map<std::string, std::vector<double>> entries_;
-};
-
-}  // namespace detail::comm
 
 /// The machine that a file describes.
 /// @throws error for a file that is not as above.

@@ -12,6 +12,7 @@
 #include <cordee/comm/transports/simulated/critical_path.hpp>
 #include <cordee/comm/transports/simulated/machine.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/option_range.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -32,7 +33,7 @@ struct simulation_options {
   /// A machine in place of `network`, whose links messages share.
   std::optional<machine> contended{};
   /// Time that a device `phantom` takes to add a byte to another: gamma of the cost model. Unit:
-  /// seconds. Range: 0 or more (not checked).
+  /// seconds. Range: finite, 0 or more, else usage_error.
   double seconds_per_reduced_byte = 0;
   /// Addresses of each fiber's stack; memory is used as far as it grows. Unit: bytes. Range: what
   /// `f` needs, else the process crashes at a guard page.
@@ -40,6 +41,14 @@ struct simulation_options {
   /// Called for each message that arrives; on an ideal network not in the order of time.
   std::function<void(const simulated_transfer&)> on_transfer{};
 };
+
+/// Throws usage_error for an option outside its range; those of a machine its links() checks.
+[[gnu::cold]] inline void check_simulation(const simulation_options& o) {
+  expects_links("ideal_network", {{".link", o.network.link}, {".inside", o.network.inside}});
+  core::expects_not_negative("ideal_network", ".ranks_per_node", o.network.ranks_per_node);
+  core::expects_not_negative("simulated::options", ".seconds_per_reduced_byte",
+                             o.seconds_per_reduced_byte);
+}
 
 }  // namespace detail::comm
 
