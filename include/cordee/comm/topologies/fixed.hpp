@@ -115,7 +115,7 @@ struct torus2d {
   [[nodiscard]] std::string describe() const { return "2D torus"; }
 };
 
-/// Two to four neighbours on a 2D grid that does not wrap around.
+/// Up to four neighbours on a 2D grid that does not wrap around; one at the ends of a single row.
 struct mesh2d {
   static constexpr bool symmetric = true;  ///< See Topology.
 
