@@ -235,3 +235,18 @@ TEST_CASE("server: describes itself") {
     return 0;
   });
 }
+
+TEST_CASE("asynchronous server: to restore a state before initialize() is an error on rank 0") {
+  threads::launch(1, [](threads comm) {
+    std::vector<double> x{3, 4}, received(2);
+    const bucket_view<double, cpu, 1> m{
+        nullptr, {x.data(), 2}, {span_on<double, cpu>{received.data(), 2}}, {}};
+    const server first{comm, asynchronous{}};
+    first.initialize(m, cpu::stream{});
+    const reducer_state state = first.state<double>();
+    const server second{comm, asynchronous{}};
+    second.restore<double>(reducer_state{});
+    CHECK_THROWS_WITH_AS(second.restore<double>(state), doctest::Contains("before initialize()"),
+                         usage_error);
+  });
+}

@@ -109,7 +109,7 @@ struct server<Communicator, asynchronous> {
   static_assert(
       detail::comm::AnySource<Communicator>,
       "server: an asynchronous one receives from any source, which this transport cannot: "
-      "use threads, mpi or zeromq, or server{comm, synchronous{}}");
+      "use threads, mpi, zeromq or simulated, or server{comm, synchronous{}}");
   using communicator_type = Communicator;                ///< See ReducerOn.
   static constexpr agreement offers = agreement::loose;  ///< No rank waits for another's numbers.
   static constexpr bool lossless = true;                 ///< See ReducerOn.
@@ -153,14 +153,16 @@ struct server<Communicator, asynchronous> {
   /// Rank 0, whose weights this rank holds after mix().
   [[nodiscard]] std::vector<int> sources(const step_info&) const { return {0}; }
 
-  /// On rank 0 the server's weights and clock; nothing on the others. No rank may be in a mix().
+  /// On rank 0, after initialize(), the server's weights and clock; else an empty state. No rank
+  /// may be in a mix().
   template <class Real>
   [[nodiscard]] reducer_state state() const {
     return client_->template state<Real>();
   }
-  /// Continues on rank 0 where `state` was taken; nothing on the others, or before initialize(). No
-  /// rank may be in a mix().
-  /// @throws error for a state of another model or number of ranks.
+  /// Continues on rank 0 where `state` was taken; nothing on the others. Follows initialize(), as
+  /// in a trainer, whose constructor calls that. No rank may be in a mix().
+  /// @throws error for a state of another model or number of ranks; usage_error before
+  /// initialize(), unless the state is empty.
   template <class Real>
   void restore(const reducer_state& state) const {
     client_->template restore<Real>(state);

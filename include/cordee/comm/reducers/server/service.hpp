@@ -22,6 +22,7 @@
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/reducers/server/staleness_clock.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cpu.hpp>
 
@@ -230,6 +231,10 @@ class server_client {
   }
   template <class Real>
   [[gnu::cold]] void restore(const reducer_state& state) const {
+    const bool is_empty = state.numbers.empty() && state.counters.empty();
+    expects(has_joined_ || is_empty,
+            "server: restore() before initialize(), when rank 0 does not serve yet: call "
+            "initialize() on every rank first");
     if (service_) service<Real>().restore(state);
   }
 
