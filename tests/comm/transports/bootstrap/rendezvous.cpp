@@ -70,6 +70,26 @@ TEST_CASE("rendezvous_comm: rank 0 sends the address once") {
       long_deadline);
 }
 
+TEST_CASE("rendezvous: an address of 4096 bytes or more is an error, and is published by none") {
+  const auto of_size = [](std::size_t n) {
+    return bootstrap_address{1, "", {std::string(n - 4, 'x')}};
+  };
+  const folder temporary;
+  const rendezvous_file file{temporary.file("meet")};
+  threads::launch(1, [&](threads comm) {
+    const rendezvous_comm over{comm};
+    for (const std::size_t n : {4096u, 5000u}) {
+      const std::string why = concat("have ", n, " bytes, but at most 4095 can be published");
+      CHECK(contains(error_message([&] { over.publish(of_size(n)); }), why.c_str()));
+      CHECK(contains(error_message([&] { file.publish(of_size(n)); }), why.c_str()));
+    }
+    CHECK(temporary.files() == 0);
+    over.publish(of_size(4095));
+    file.publish(of_size(4095));
+    CHECK(file.find()->hosts == of_size(4095).hosts);
+  });
+}
+
 TEST_CASE("rendezvous_tcp: a given address, or any port of the only rank") {
   const rendezvous_tcp given{master_address{"node7", 1234}};
   CHECK(given.port() == 1234);

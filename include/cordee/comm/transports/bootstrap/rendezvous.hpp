@@ -32,6 +32,9 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 
+/// Of a serialized address, with its terminator.
+inline constexpr std::size_t longest_address = 4096;
+
 /// "29500 9f86d081 node1 10.0.0.1": the server's port, the run's secret, and names and addresses of
 /// its host.
 struct bootstrap_address {
@@ -40,9 +43,15 @@ struct bootstrap_address {
   std::vector<std::string> hosts{};
   std::string source{};  // the variable that has given the only host; not serialized
 
+  /// Throws error for more bytes than a rank reads.
   [[nodiscard]] std::string serialize() const {
     std::string text = concat(port, " ", secret.empty() ? "-" : secret);
     for (const std::string& host : hosts) text += " " + host;
+    if (text.size() >= longest_address)
+      throw error(concat("rendezvous: rank 0's port, secret and ", hosts.size(), " addresses have ",
+                         text.size(), " bytes, but at most ", longest_address - 1,
+                         " can be published: set MASTER_ADDR and MASTER_PORT, and use "
+                         "rendezvous_tcp"));
     return text;
   }
   /// Without the secret, for messages.
@@ -51,8 +60,9 @@ struct bootstrap_address {
     for (const std::string& host : hosts) text += " " + host;
     return text;
   }
-  /// Empty if the text is incomplete.
+  /// Empty if the text is incomplete, or none that serialize() returns.
   static std::optional<bootstrap_address> parse(const std::string& text) {
+    if (text.size() >= longest_address) return {};
     std::istringstream in(text);
     in.imbue(std::locale::classic());
     bootstrap_address address;
@@ -64,9 +74,6 @@ struct bootstrap_address {
     return address;
   }
 };
-
-/// Of a serialized address, with its terminator.
-inline constexpr std::size_t longest_address = 4096;
 
 /// assignment(): this process's rank. port(), host(): where rank 0 listens, 0 for any port, "" for
 /// all addresses. secret(): the run's; a rendezvous for any port has none and gets a random one.
@@ -212,7 +219,7 @@ struct rendezvous_file {
   /// Empty: a random one.
   [[nodiscard]] static std::string secret() { return {}; }
   /// Replaces the file, in one step.
-  /// @throws error if it cannot be written.
+  /// @throws error if it cannot be written, and for an address of more than 4095 bytes.
   void publish(const detail::comm::bootstrap_address& address) const {
     const std::string temporary = concat(path, ".", detail::comm::random_secret());
     const std::string line = address.serialize() + "\n";
@@ -251,6 +258,7 @@ struct rendezvous_comm {
   /// Empty: a random one.
   [[nodiscard]] static std::string secret() { return {}; }
   /// Sends the address to all other ranks.
+  /// @throws error for one of more than 4095 bytes, and if the run fails.
   void publish(const detail::comm::bootstrap_address& address) const {
     std::array<char, detail::comm::longest_address> text{};
     address.serialize().copy(text.data(), text.size() - 1);
