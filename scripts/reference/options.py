@@ -155,11 +155,25 @@ class Policy:
                 return value[:k].strip()
         return " ".join(value.split())
 
+    def constructor_default(self, d):
+        """The default argument of a constructor that initializes the member with it; empty if there is none."""
+        for f in self.type.members:
+            if f.kind != "function" or f.name != self.type.name.split("<")[0]:
+                continue
+            given = re.search(rf"[:,]\s*{d.name}[({{](\w+)[)}}]", f.text())
+            value = given and re.search(rf"\b{given.group(1)} = (.+)", f.text())
+            depth = 0
+            for k, c in enumerate(value.group(1) if value else ""):  # up to the next parameter
+                if depth == 0 and c in ",)":
+                    return value.group(1)[:k].strip()
+                depth += (c in "({") - (c in ")}")
+        return ""
+
     def default(self, d):
         """The default of a member, as a page shows it; empty if there is none."""
         if d.name in self.given:
             return shortened(self.given[d.name])
-        value = self.resolved(self.initializer(d))
+        value = self.resolved(self.initializer(d) or self.constructor_default(d))
         if self.declared_type(d) in parameters(self.type) and value in ("", "{}"):
             return ""  # of whatever type it has
         return shortened(value)

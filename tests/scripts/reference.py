@@ -108,6 +108,9 @@ struct base {
   /// State: of the run.
   int step = 0;
   Model model;
+  int rows, columns;
+  explicit base(Model m, int row_count = size({1, 2}), int column_count)
+      : model(m), rows(row_count), columns(column_count) {}
 };
 }  // namespace detail::x
 using loose = detail::x::base<detail::x::loose_form>;
@@ -130,7 +133,9 @@ class Options(unittest.TestCase):
             "| `epsilon` | `double` | `0` |  |  |  |  |",
             "| `bounds.least` | `double` | `0` (`loose`); `0.5` (`tight`) |  |  |  |  |",
             "| `bounds.most` | `double` | `infinity` |  |  |  |  |",
-            "| `model` | `Model` | required |  |  |  |  |"])
+            "| `model` | `Model` | required |  |  |  |  |",
+            "| `rows` | `int` | `size({1, 2})` |  |  |  |  |",
+            "| `columns` | `int` | required |  |  |  |  |"])
 
     def test_rows_follow_a_default_that_changes(self):
         changed = set(self.table(POLICY.replace("share = 0.9", "share = 0.8"))) - set(self.table(POLICY))
