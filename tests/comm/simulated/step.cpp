@@ -68,8 +68,10 @@ TEST_CASE("simulated step: buckets travel while backward runs") {
   // Two and one: the first two are ready at 8, and take 2 (1 + 2).
   CHECK(seconds({.bucket_bytes = 512}) == 3 + 5 + 6 + mean_of_64 + 0.5);
   CHECK(seconds({.overlap = false, .bucket_bytes = 256}) == 3 + 9 + 3 * mean_of_64 + 0.5);
-  CHECK(step_options{}.bucket_bytes ==
-        detail::train::bucket_limit_of<cpu, simulated>({}).bytes);  // as a trainer's
+  // 0 and 1 as a trainer's: the default, and one for each tensor.
+  const auto limit = detail::train::bucket_limit_of<cpu, simulated>({.bucket_bytes = 0}).bytes;
+  CHECK(seconds({.bucket_bytes = 0}) == seconds({.bucket_bytes = limit}));
+  CHECK(seconds({.bucket_bytes = 1}) == seconds({.bucket_bytes = 256}));
 }
 
 TEST_CASE("simulated step: what the messages add to computation is exposed") {

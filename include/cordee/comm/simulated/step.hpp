@@ -66,8 +66,9 @@ struct step_options {
   bool overlap = true;
   /// Whether the adversary's copies are made beside the step, or lengthen it.
   bool idle_processors = true;
-  /// Longest bucket, unless a tensor is longer; 0: one for each tensor. Unit: bytes. Range: any.
-  std::size_t bucket_bytes = simulated::bucket_bytes;
+  /// As trainer_options::bucket_bytes. Unit: bytes. Range: any; 1 is a bucket for each tensor.
+  /// Default: simulated::bucket_bytes, that of a GPU.
+  std::size_t bucket_bytes = 0;
 };
 
 /// What simulate_steps returns.
@@ -149,8 +150,8 @@ simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& 
   detail::comm::check_profile(step);
   if constexpr (requires { stragglers.check(); }) stragglers.check();
   expects(o.steps > 0 && o.period > 0, "simulate_steps: steps and period are positive");
-  const std::size_t limit =
-      detail::comm::message_limit<std::invoke_result_t<Make, simulated>>(o.bucket_bytes);
+  const std::size_t limit = detail::comm::message_limit<std::invoke_result_t<Make, simulated>>(
+      o.bucket_bytes > 0 ? o.bucket_bytes : simulated::bucket_bytes);
   const std::vector<bucket> buckets = detail::core::make_buckets(step.table, limit / sizeof(float));
   simulated_steps result;
   result.totals = simulated::launch(

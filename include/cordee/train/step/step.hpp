@@ -22,9 +22,9 @@ namespace cordee::inline CORDEE_ABI {
 /// Options of a run's steps.
 struct trainer_options {
   /// Largest bucket of gradients; a larger parameter tensor is a bucket of its own. Unit: bytes.
-  /// Range: any. Default: 1 MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round
-  /// trips of its own; or what the transport states, if that is more (8 MiB over mpi, 25 MiB over
-  /// nccl).
+  /// Range: any; 1 is a bucket for each tensor. Default: 1 MiB on a CPU; 16 MiB on a GPU, where
+  /// each bucket has launches and round trips of its own; or what the transport states, if that is
+  /// more (8 MiB over mpi, 25 MiB over nccl).
   std::size_t bucket_bytes = 0;
   /// Whether buckets are exchanged during backward, with optimizers that are `eager`; not over nccl
   /// where the host sums batch statistics (batch_norm_over), since NCCL wants one order of both.
