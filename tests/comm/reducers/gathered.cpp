@@ -192,3 +192,24 @@ TEST_CASE("gathered: describes itself and refuses a fraction that is none") {
   for (const double fraction : {0.0, -1.0, 1.5, std::nan("")})
     CHECK_THROWS_AS((void)top_k{fraction}.count(7), usage_error);
 }
+
+TEST_CASE("top_k: a received place outside of the tensor is an error, 2^32 numbers are the most") {
+  const std::uint32_t place = 5;
+  std::array<std::byte, sizeof place + sizeof(float)> code{};
+  std::memcpy(code.data(), &place, sizeof place);
+  std::array<float, 6> x{};
+  const top_k one{.fraction = 0.1};
+  one.add(6, code.data(), x.data());
+  CHECK_THROWS_WITH_AS(one.add(5, code.data(), x.data()), doctest::Contains("place 5 of a tensor"),
+                       error);
+  constexpr std::size_t most = std::size_t{1} << 32;
+  CHECK(top_k::workspace(most) == 4 * most);
+  CHECK_THROWS_WITH_AS((void)top_k::workspace(most + 1), doctest::Contains("at most 2^32 numbers"),
+                       usage_error);
+  threads::launch(1, [](threads comm) {
+    const gathered sparse{comm, top_k{}};
+    const gathered signs{comm, scaled_sign{}};
+    CHECK_THROWS_AS((void)sparse.scratch<float>(most + 1), usage_error);
+    CHECK(signs.scratch<float>(most + 1) > most / 8);
+  });
+}

@@ -51,12 +51,17 @@ struct top_k {
     return count(n) * (sizeof(std::uint32_t) + sizeof(Real));
   }
   /// Bytes of memory that encode() needs beside the code.
+  /// @throws usage_error for more than 2^32 numbers.
   [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
+    expects(
+        n <= most_numbers,
+        "top_k: a place has 32 bits, so that a bucket has at most 2^32 numbers: choose a smaller "
+        "trainer_options::bucket_bytes or, for a tensor of that size, scaled_sign");
     return n * sizeof(std::uint32_t);
   }
   /// Writes the code of x, in no particular order. NaN counts as the largest, then infinity; of
-  /// equal magnitudes the first is sent. Requires n <= 2^32, bytes<Real>(n) bytes at `code` and
-  /// workspace(n) bytes at `workspace`, aligned as std::uint32_t.
+  /// equal magnitudes the first is sent. Requires bytes<Real>(n) bytes at `code` and workspace(n)
+  /// bytes at `workspace`, aligned as std::uint32_t.
   template <class Real>
   void encode(std::size_t n, const Real* x, std::byte* code, std::byte* workspace) const {
     const std::span places(reinterpret_cast<std::uint32_t*>(workspace), n);
@@ -78,7 +83,7 @@ struct top_k {
     }
   }
   /// Adds the numbers of a code to x, which has n.
-  /// @throws usage_error for a place outside of x.
+  /// @throws error for a place outside of x.
   template <class Real>
   void add(std::size_t n, const std::byte* code, Real* x) const {
     for (std::size_t k = 0; k < count(n); ++k) {
@@ -86,7 +91,9 @@ struct top_k {
       Real value = 0;
       std::memcpy(&place, code, sizeof place);
       std::memcpy(&value, code + sizeof place, sizeof value);
-      expects(place < n, "top_k: a rank has sent a place outside of the tensor");
+      if (place >= n)
+        throw error(concat("top_k: a rank has sent place ", place, " of a tensor of ", n,
+                           " numbers: has it another model, or another version of cordee?"));
       x[place] += value;
       code += sizeof place + sizeof value;
     }
@@ -95,6 +102,9 @@ struct top_k {
   [[nodiscard]] std::string describe() const {
     return concat("the largest ", 100 * fraction, " % of each tensor");
   }
+
+ private:
+  static constexpr std::size_t most_numbers = std::size_t{1} << 32;
 };
 
 /// A code: the sign of each number, and the mean magnitude of each tensor.
