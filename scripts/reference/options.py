@@ -218,7 +218,7 @@ def defaults_of(values):
 
 def rows(policies):
     """Rows of the policies of one template."""
-    options = {}
+    options, before = {}, ("", "")
     for policy in policies:
         for prefix, owner, d in policy.variables():
             options.setdefault(prefix + d.name, {})[policy.name] = (owner, d)
@@ -226,6 +226,9 @@ def rows(policies):
     for name, by_type in options.items():
         owner, d = next(iter(by_type.values()))
         said = sentences(d.docs)
+        if said["brief"] and said["brief"] == before[1]:
+            raise SystemExit(f"docs: {before[0]} and {name} share one docstring: give each a declaration of its own")
+        before = name, said["brief"]
         span, _, beyond = said.get("Range", "").partition(", else ")
         default = defaults_of({n: o.default(m) for n, (o, m) in by_type.items()})
         if len(by_type) < len(policies):

@@ -142,6 +142,11 @@ class Options(unittest.TestCase):
         self.assertEqual(len(changed), 1)
         self.assertIn("`0.8`", changed.pop())
 
+    def test_options_that_share_a_docstring_are_refused(self):
+        shared = POLICY.replace("double share = 0.9;", "double share = 0.9, rest = 0.1;")
+        with self.assertRaisesRegex(SystemExit, "share and rest share one docstring"):
+            self.table(shared)
+
 
 class Reference(unittest.TestCase):
     def test_headers_have_their_public_declarations_on_their_lines(self):

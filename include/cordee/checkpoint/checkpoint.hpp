@@ -52,9 +52,12 @@ struct checkpoint_interval {
   /// Saves at each multiple of so many steps. Unit: steps, skipped ones included. Range: 0 or more,
   /// and one of the three above 0, else usage_error.
   std::int64_t steps = 0;
-  /// Saves so many minutes after the last checkpoint, by rank 0's clock (`minutes`), and at each
-  /// multiple of so many epochs (`epochs`). Range: finite, 0 or more, else usage_error.
-  double minutes = 0, epochs = 0;
+  /// Saves so many minutes after the last checkpoint, by rank 0's clock. Unit: minutes. Range:
+  /// finite, 0 or more, else usage_error.
+  double minutes = 0;
+  /// Saves at each multiple of so many epochs. Unit: epochs. Range: finite, 0 or more, else
+  /// usage_error.
+  double epochs = 0;
 };
 
 /// A callback of fit that saves a run; see the header's top.

@@ -31,10 +31,12 @@ enum class last_batch {
 
 /// How a loader makes updates of a data set: global batch = micro-batch x ranks x accumulate.
 struct loader_options {
-  /// Samples of an update over all ranks (`global_batch`), or of one micro-batch on one rank
-  /// (`micro_batch`). Unit: samples. Range: one of them above 0, the other 0, and the global batch
-  /// at most 2^31 - 1, else usage_error.
-  std::int64_t global_batch = 0, micro_batch = 0;
+  /// Samples of an update over all ranks; 0: that of `micro_batch`. Unit: samples. Range: this or
+  /// `micro_batch` above 0, the other 0; at most 2^31 - 1, else usage_error.
+  std::int64_t global_batch = 0;
+  /// Samples of a micro-batch on one rank; 0: that of `global_batch`. Unit: samples. Range: this or
+  /// `global_batch` above 0, the other 0, and an update of at most 2^31 - 1, else usage_error.
+  std::int64_t micro_batch = 0;
   /// Micro-batches of an update on one rank. Range: 1 or more, else usage_error.
   int accumulate = 1;
   /// Seed of the order of samples and of all that is drawn for them. Range: any.
@@ -42,12 +44,13 @@ struct loader_options {
   /// What completes the last batch of an epoch. Default: every epoch has each sample once, and
   /// every update the same number of samples.
   cordee::last_batch last_batch = cordee::last_batch::carry;
-  /// Threads that read and augment samples (`decode_threads`), and updates that they may be ahead
-  /// (`prefetch`); samples do not depend on them. Range: 0 to 1024 threads, 0 to 7 updates, else
+  /// Threads that read and augment samples, which do not depend on them. Range: 0 to 1024, else
   /// usage_error. Default: for a data set that draws its samples at random, as decoded images do,
-  /// the cores of this process divided by its ranks, and 2 updates; for others one thread and 1
-  /// update.
-  int decode_threads = 0, prefetch = 0;
+  /// the cores of this process divided by its ranks; for others one thread.
+  int decode_threads = 0;
+  /// Updates that the threads may be ahead; samples do not depend on it. Range: 0 to 7, else
+  /// usage_error. Default: for a data set that draws its samples at random 2, for others 1.
+  int prefetch = 0;
   /// Multiples of the global batch from given epochs on. Range: epochs above 0 and in order, whole
   /// ones with drop and pad, factors of 1 or more, else usage_error.
   cordee::batch_schedule batch_schedule{};

@@ -109,9 +109,10 @@ static_assert(Resampling<random_resized_crop>);
 /// For evaluation: the shorter side is resized to `resize`, the longer one in proportion, and the
 /// central square of `crop` pixels is kept.
 struct resize_center_crop {
-  /// Shorter side after resizing (`resize`), and side of the square that is kept (`crop`). Unit:
-  /// pixels. Range: 0 < crop <= resize, else usage_error.
-  int resize = 256, crop = 224;
+  /// Shorter side after resizing. Unit: pixels. Range: `crop` or more, else usage_error.
+  int resize = 256;
+  /// Side of the square that is kept. Unit: pixels. Range: 0 < crop <= resize, else usage_error.
+  int crop = 224;
 
   /// crop x crop.
   [[nodiscard]] image_size output() const { return {crop, crop}; }

@@ -157,10 +157,12 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
 
 /// Limits of LAMB's trust ratio.
 struct ratio_limits {
-  /// Least and largest trust ratio; 0 and infinity: no limit. Range: 0 <= least <= most, least
-  /// finite, most above 0, else usage_error. Default: as timm (`lambc`) and DeepSpeed
-  /// (`deepspeed_lamb`).
-  double least = 0, most = std::numeric_limits<double>::infinity();
+  /// Least trust ratio; 0: no limit. Range: finite, 0 <= least <= most, else usage_error. Default:
+  /// as DeepSpeed (`deepspeed_lamb`).
+  double least = 0;
+  /// Largest trust ratio; infinity: no limit. Range: above 0, else usage_error. Default: as timm
+  /// (`lambc`) and DeepSpeed (`deepspeed_lamb`).
+  double most = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const {
     return std::clamp(ratio, least, most);

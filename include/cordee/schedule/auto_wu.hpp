@@ -73,22 +73,28 @@ struct auto_wu {
 
   /// Length E of the run; required. Unit: epochs. Range: finite, above 0, else usage_error.
   double epochs = 0;
-  /// Learning rate at the beginning (`min_learning_rate`) and at the end (`max_learning_rate`) of
-  /// the longest warm-up. Range: finite, 0 < min < max, else usage_error. Default: as the authors'
-  /// code.
-  double min_learning_rate = 1e-5, max_learning_rate = 1;
-  /// Longest warm-up (`warmup_share`) and shortest cooldown (`cooldown_share`), as shares of the
-  /// epochs. Range: from 0 to 1, the warm-up above 0, else usage_error. Default: as the authors'
-  /// code.
-  double warmup_share = 0.5, cooldown_share = 0.2;
+  /// Learning rate at epoch 0. Range: finite, above 0, below max_learning_rate, else usage_error.
+  /// Default: as the authors' code.
+  double min_learning_rate = 1e-5;
+  /// Learning rate at the end of the longest warm-up. Range: finite, above min_learning_rate, else
+  /// usage_error. Default: as the authors' code.
+  double max_learning_rate = 1;
+  /// Longest warm-up as a share of the epochs. Range: 0 < warmup_share <= 1, else usage_error.
+  /// Default: as the authors' code.
+  double warmup_share = 0.5;
+  /// Shortest cooldown as a share of the epochs. Range: 0 <= cooldown_share <= 1, else usage_error.
+  /// Default: as the authors' code.
+  double cooldown_share = 0.2;
   bool linear = false;              ///< Whether the warm-up is linear in place of exponential.
   bool immediate_cooldown = false;  ///< Whether the cooldown begins at the switch, without hold.
   /// Whether the cooldown begins at half: lr' (1 + cos(pi/2 (1 + t/T))) / 2.
   bool half_cosine = false;
-  /// Gaussian processes that vote after each epoch (`tests`), and epochs in a row with a majority
-  /// before the switch (`patience`). Range: 1 or more, else usage_error. Default: as the authors'
-  /// code.
-  int tests = 5, patience = 3;
+  /// Gaussian processes that vote after each epoch. Range: 1 or more, else usage_error. Default: as
+  /// the authors' code.
+  int tests = 5;
+  /// Epochs in a row with a majority before the switch. Unit: epochs. Range: 1 or more, else
+  /// usage_error. Default: as the authors' code.
+  int patience = 3;
   /// Probability of a past minimum above which a process votes for the switch. Range: 0 <
   /// confidence < 1, else usage_error. Default: as the authors' code.
   double confidence = 0.95;

@@ -31,10 +31,12 @@ struct one_cycle {
   /// Share of the epochs in which the learning rate rises (pct_start). Range: 0 <= rise <= 1 (0.5
   /// with three phases), else usage_error. Default: as PyTorch.
   double rise = 0.3;
-  /// Divisors: peak / first learning rate (`start_divisor`; div_factor) and first / last learning
-  /// rate (`end_divisor`; final_div_factor). Range: finite, above 0, else usage_error. Default: as
+  /// Peak / first learning rate (div_factor). Range: finite, above 0, else usage_error. Default: as
   /// PyTorch.
-  double start_divisor = 25, end_divisor = 1e4;
+  double start_divisor = 25;
+  /// First / last learning rate (final_div_factor). Range: finite, above 0, else usage_error.
+  /// Default: as PyTorch.
+  double end_divisor = 1e4;
   bool linear = false;  ///< Whether the phases are lines in place of cosines.
   /// Whether the second phase leads back to the first learning rate, and a third one to the last.
   bool three_phase = false;

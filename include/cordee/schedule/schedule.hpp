@@ -60,9 +60,10 @@ concept Schedule = std::regular_invocable<const S&, double> &&
 struct observation {
   double epoch = 0;  ///< The epoch at which the update began.
   double loss = 0;   ///< Mean over the update's samples on all ranks.
-  /// Mean losses of the epoch that ended with the update, if one did: over its samples, and in
-  /// fit's validation, if it has one.
-  std::optional<double> epoch_loss{}, validation_loss{};
+  /// Mean loss over the samples of the epoch that ended with the update, if one did.
+  std::optional<double> epoch_loss{};
+  /// Mean loss of fit's validation after that epoch, if it has one.
+  std::optional<double> validation_loss{};
   /// The gradient noise scale less its standard error, at the end of an epoch. Unit: first global
   /// batches. NaN where it is not measured, or not known yet.
   double noise_batches = std::numeric_limits<double>::quiet_NaN();

@@ -161,10 +161,10 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
 ///
 ///   run.fit(feed, 90, validation{held_out}, chrome_trace{"trace.json"});
 struct chrome_trace {
-  std::string path;  ///< File of the trace; its folder must exist.
-  /// Updates that are recorded (`steps`), and updates of the fit before them (`skip`). Range:
-  /// `steps` 1 or more, `skip` 0 or more, else usage_error.
-  std::int64_t steps = 100, skip = 0;
+  std::string path;          ///< File of the trace; its folder must exist.
+  std::int64_t steps = 100;  ///< Updates that are recorded. Range: 1 or more, else usage_error.
+  /// Updates of the fit before the first recorded one. Range: 0 or more, else usage_error.
+  std::int64_t skip = 0;
   std::optional<detail::train::step_log> log{};  ///< State: the file, on rank 0.
   std::int64_t done = -1;  ///< State: updates of the fit; -1: the file is written.
   /// State: this rank's recorder; null before the first fit.
