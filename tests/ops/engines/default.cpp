@@ -30,6 +30,7 @@ static_assert(std::same_as<engine_for<cpu, bf16>::type, winograd>);
 
 // A GPU's lines are read without its headers.
 static_assert(default_engine<cuda, int8>() == engine_name::tensor_core);
+static_assert(default_engine<cuda, fp64>() == engine_name::reference);
 #if defined(CORDEE_HAS_CUDNN)
 static_assert(default_engine<cuda, fp16>() == engine_name::cudnn);
 static_assert(default_engine<cuda, fp32>() == engine_name::cudnn);

@@ -11,6 +11,7 @@
 //   cpu     bf16         elsewhere          winograd     it computes in fp32 there
 //   cpu     fp64, int8                      direct       winograd has neither
 //   cuda    int8                            tensor_core  cudnn has no convolution of bytes
+//   cuda    fp64                            reference    no other engine of a GPU has it
 //   cuda    others       cuDNN found        cudnn        tensor_core has 0.54 of its speed (median
 //                                                        of 68 convolutions); 2026-11-26, H200
 //   cuda    fp16, bf16   no cuDNN           tensor_core  the one engine that uses tensor cores
@@ -46,6 +47,7 @@ consteval engine_name default_engine() {
     return engine_name::winograd;
   } else if constexpr (std::same_as<D, cuda>) {
     if (Quantized<P>) return engine_name::tensor_core;
+    if (std::same_as<N, double>) return engine_name::reference;
 #if defined(CORDEE_HAS_CUDNN)
     return engine_name::cudnn;
 #else
