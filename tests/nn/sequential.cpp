@@ -49,6 +49,35 @@ TEST_CASE("sequential: frozen gradients are skipped if all layers say so") {
   static_assert(net::skips_frozen_gradients);
 }
 
+namespace {
+
+/// Layers of a user's own, which ask for no memory.
+template <int Channels>
+struct own_layer {
+  static constexpr extent out(extent e) { return {Channels, e.height, e.width}; }
+  static constexpr void describe(const extent&, parameter_registry&) {}
+  template <class B, extent In>
+  static own_node bind(layout_builder&) {
+    return {};
+  }
+};
+template <class L>
+std::size_t largest_activation() {
+  using backend = detail::nn::backend<fp64, cpu, reference>;
+  layout_builder layout;
+  (void)L::template bind<backend, extent{2, 5, 4}>(layout);
+  return layout.largest_activation;
+}
+
+}  // namespace
+
+TEST_CASE("sequential: buffers hold the input and the output of each layer of one's own") {
+  CHECK(largest_activation<sequential<own_layer<64>, own_layer<3>>>() == 64 * 20);
+  CHECK(largest_activation<sequential<own_layer<3>, own_layer<64>>>() == 64 * 20);
+  CHECK(largest_activation<sequential<own_layer<1>>>() == 2 * 20);
+  CHECK(largest_activation<repeat<2, own_layer<2>>>() == 2 * 20);
+}
+
 TEST_CASE("sequential: every layer's gradient is the derivative of the loss") {
   network_fixture<small<convolution<5, 3, 2>, batch_norm<>, relu, convolution<4, 1>,
                         batch_norm<relu>, global_average_pool, linear<3>>>(4)

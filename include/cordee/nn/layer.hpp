@@ -32,8 +32,8 @@
 //                                                            is no memory for those at both ends
 //   };
 //
-// bind calls note_activation_size with the sizes of input and output, and static_asserts what it
-// requires of `in`. It runs once for a network, so that long ones are [[gnu::cold]]: less code,
+// bind calls note_activation_size with the sizes of buffers beside its input and output, and
+// static_asserts what it requires of `in`. It runs once for a network, so that long ones are [[gnu::cold]]: less code,
 // less compile time. backward consumes dy, a buffer of the pass. It calls ready(segment) in
 // descending order, each when its gradient is done, a weight's when the layer's input gradient is
 // done too, and before that, for kfac, ready.observe(segment, samples), where is_observed<Ready>

@@ -4,6 +4,7 @@
 // A network made of layers, a model that the trainer can train.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -271,7 +272,8 @@ class network
         root_(Root::template bind<layer_backend, Input>(layout)),
         packed_size_(layout.packed_size),
         dropouts_(layout.dropouts),
-        largest_activation_(layout.largest_activation),
+        largest_activation_(std::max({layout.largest_activation, layer_backend::numbers(Input),
+                                      layer_backend::numbers(Root::out(Input))})),
         bytes_per_sample_(layout.activation_bytes +
                           sizeof(number) *
                               (layer_backend::numbers(Input) + Classes + 2 * largest_activation_)),

@@ -8,6 +8,7 @@
 // network compiles in seconds.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 #include <utility>
@@ -150,6 +151,7 @@ struct sequential {
   }();
   template <class B, extent In, std::size_t... I>
   [[gnu::cold]] static auto bind(layout_builder& layout, std::index_sequence<I...>) {
+    layout.note_activation_size(std::max({B::numbers(inputs<In>[I])..., B::numbers(out(In))}));
     using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
         std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
     return bound_nodes{{Layers::template bind<B, inputs<In>[I]>(layout)}...};  // in order, in place
@@ -183,6 +185,7 @@ struct repeat {
     static_assert(L::out(In) == In,
                   "only a layer that keeps the extent can be repeated: put the one that changes it "
                   "before the repeat");
+    layout.note_activation_size(B::numbers(In));
     detail::nn::repeat_node<detail::nn::node_of<L, B, In>> node{.in = In, .nodes = {}};
     if constexpr (Times > 0) {  // sized once, by copies: growth takes longer to compile
       node.nodes = std::vector(std::size_t{Times}, L::template bind<B, In>(layout));
