@@ -141,7 +141,8 @@ template <class Variable>
   if (address.port < 1 || address.port > 65535)
     throw error(concat(what, ": port ", address.port, " is not from 1 to 65535"));
   const bool is_name = !address.name.empty() && std::ranges::none_of(address.name, [](char c) {
-    return c == ':' || c == '/' || c == '[' || c == ']' || c == '%' || (c >= 0 && c <= ' ');
+    return c == ':' || c == '/' || c == '[' || c == ']' || c == '%' ||
+           static_cast<unsigned char>(c) <= ' ';
   });
   if (is_name) return address;
   const std::string why = resolve(address.name, address.port, AI_NUMERICHOST).failure;
