@@ -232,3 +232,18 @@ TEST_CASE("recalibration: what recalibrate would refuse ends fit before the firs
                  "the loader of recalibrate has images of 1x1x2 in 2 classes"));
   CHECK(contains(message(1, data, other), "recalibrate: the loader"));
 }
+
+TEST_CASE("recalibration: a fit without a validation refuses it") {
+  const pixels data{.values = {1, 2, 3, 4}};
+  CHECK(contains(error_message([&] {
+                   on_ranks(1, [&](threads comm) {
+                     loader feed{data, comm, {.global_batch = 2}};
+                     loader sample{data, comm, {.global_batch = 2}};
+                     small model;
+                     trainer run{model, sgd{}, constant{.learning_rate = 0.01}, ring{comm}};
+                     run.fit(feed, 1, recalibration{sample, 1});
+                     return 0;
+                   });
+                 }),
+                 "recalibration: there is no validation to recalibrate for"));
+}

@@ -153,6 +153,7 @@ void recalibrate(Run& run, F& feed, int updates) {
 
 /// Passed to `fit` among the callbacks: recalibrates before each validation. `feed` must outlive
 /// it, and is not the one that fit trains on. The moving averages go on from these statistics.
+/// Requires a `validation` among fit's arguments.
 template <detail::train::Feed F>
 struct recalibration {
   F& feed;  ///< Loader of the training set, of its own.
@@ -160,6 +161,12 @@ struct recalibration {
   /// usage_error.
   int updates = 8;
 
+  /// Called by a fit without `validation`. @throws error.
+  [[noreturn, gnu::cold]] void refuse_without_validation() const {
+    throw error(
+        "recalibration: there is no validation to recalibrate for: give fit validation{data} too, "
+        "or call recalibrate(run, feed, 8) after it");
+  }
   /// What all ranks must have alike.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("recalibration, .updates ", updates);
