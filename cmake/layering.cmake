@@ -4,8 +4,9 @@
 # Checks the includes between folders. Usage: cmake -D ROOT=<folder that contains cordee/> -P layering.cmake
 #
 # A folder includes only the folders of its list below; comm, optim, nn and data never include one another; a .hpp
-# other than the umbrella includes no .cuh. Within a folder that is divided, each part includes itself and the parts of
-# its list alone; the folder's own headers may include all of its parts. Every violation is reported with file and line.
+# other than the umbrella includes no .cuh. Within a folder that is divided, each part includes of this folder itself and
+# the parts of its list alone; the folder's own headers may include all of its parts. Every violation is reported with
+# file and line.
 cmake_minimum_required(VERSION 3.25)
 set(needs_core core)
 set(needs_precision core precision)
@@ -25,6 +26,7 @@ set(needs_infer core precision device ops io nn infer data/dataset.hpp
   train/int8/calibrate.hpp train/int8/correct_bias.hpp train/measure/evaluate.hpp train/int8/quantization_report.hpp)
 set(needs_testing ${needs_train} images/encoded_dataset.hpp testing)
 
+set(divided comm train infer ops_engines_direct)  # / as _
 set(parts_comm failure transports topologies reducers)
 set(needs_comm_failure)
 set(needs_comm_transports failure)
@@ -45,16 +47,25 @@ set(needs_infer_file program)
 set(needs_infer_cpu program)
 set(needs_infer_gpu program)
 set(needs_infer_onnx program)
+set(parts_ops_engines_direct tiles bf16 int8)
+set(needs_ops_engines_direct_tiles)
+set(needs_ops_engines_direct_bf16 tiles)
+set(needs_ops_engines_direct_int8 tiles)
 
-# part_of(PATH RESULT): the part of its folder that a header lies in; empty for the folder's own.
-function(part_of path result)
-  set(${result} "" PARENT_SCOPE)
-  if(path MATCHES "^([^/]+)/([^/]+)/")
-    set(part ${CMAKE_MATCH_2})
-    if(part IN_LIST parts_${CMAKE_MATCH_1})
-      set(${result} ${part} PARENT_SCOPE)
+# part_of(PATH FOLDER PART): the divided folder that a header lies in, and its part there; empty if there is none.
+function(part_of path folder part)
+  set(${folder} "" PARENT_SCOPE)
+  set(${part} "" PARENT_SCOPE)
+  foreach(name IN LISTS divided)
+    string(REPLACE "_" "/" prefix ${name})
+    if(path MATCHES "^${prefix}/(([^/]+)/)?")
+      set(${folder} ${name} PARENT_SCOPE)
+      if(CMAKE_MATCH_2 IN_LIST parts_${name})
+        set(${part} ${CMAKE_MATCH_2} PARENT_SCOPE)
+      endif()
+      return()
     endif()
-  endif()
+  endforeach()
 endfunction()
 
 file(GLOB_RECURSE headers RELATIVE ${ROOT}/cordee ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
@@ -70,6 +81,7 @@ foreach(header IN LISTS headers)
     message(SEND_ERROR "${header}: the folder ${folder} is not in the table of layers")
     continue()
   endif()
+  part_of(${header} whole part)
   # Brackets and semicolons would join or split the elements of a CMake list, as "[0, 1)" in a comment would.
   file(READ ${ROOT}/cordee/${header} lines)
   string(REGEX REPLACE "[][;\\]" " " lines "${lines}")
@@ -88,11 +100,11 @@ foreach(header IN LISTS headers)
     if(NOT included_folder IN_LIST needs_${folder} AND NOT included IN_LIST needs_${folder})
       message(SEND_ERROR "${header}:${number}: ${folder} may not include ${included}")
     endif()
-    part_of(${header} part)
-    part_of(${included} included_part)
-    if(part AND folder STREQUAL included_folder AND NOT included_part STREQUAL part
-        AND NOT included_part IN_LIST needs_${folder}_${part})
-      message(SEND_ERROR "${header}:${number}: ${folder}/${part} may not include ${included}")
+    part_of(${included} included_whole included_part)
+    if(part AND whole STREQUAL included_whole AND NOT included_part STREQUAL part
+        AND NOT included_part IN_LIST needs_${whole}_${part})
+      string(REPLACE "_" "/" path ${whole})
+      message(SEND_ERROR "${header}:${number}: ${path}/${part} may not include ${included}")
     endif()
     if(header MATCHES "\\.hpp$" AND included MATCHES "\\.cuh$")
       message(SEND_ERROR "${header}:${number}: a .hpp compiles without nvcc and may not include ${included}")
