@@ -15,7 +15,7 @@ import tokens
 
 PAGES = public.FOLDER.parents[1] / "docs" / "policies"
 BLOCK = re.compile(r"(<!-- options: ([^>]*?) -->\n).*?(<!-- end of options -->)", re.DOTALL)
-HEAD = "| option | type | default | unit | range | beyond it | what it is |\n|---|---|---|---|---|---|---|\n"
+HEAD = "| option | type | default | unit | range | outside the range | what it is |\n|---|---|---|---|---|---|---|\n"
 
 
 class Library:
