@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv,
                         "decentralized: bias and noise of decentralised SGD by batch and topology");
     plan p;
-    p.ranks = o.positive("ranks", 4, "workers, each with data of its own");
+    p.ranks = o.positive("ranks", 4, "ranks, each with data of its own");
     p.steps = o.positive("steps", 3000, "updates of a run");
     p.average = o.positive("average", 2000, "number of last updates whose error is averaged");
     p.learning_rate = o.number("learning-rate", 0.1, "learning rate");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResNet-20 on Fashion-MNIST with N workers in one process: a large batch by LARS, warm-up and
+// ResNet-20 on Fashion-MNIST with N ranks in one process: a large batch by LARS, warm-up and
 // polynomial decay, gradients averaged over a ring while backward runs. scripts/demo runs it.
 #include <cstdio>
 
@@ -62,13 +62,13 @@ void train(const plan& p) {
 int main(int argc, char** argv) {
   return examples::run([&] {
     examples::options o(argc, argv,
-                        "fashion_mnist: ResNet-20 on Fashion-MNIST with workers in one process");
+                        "fashion_mnist: ResNet-20 on Fashion-MNIST with ranks in one process");
     plan p;
     p.data =
         o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                  "folder of the idx files; with the training files in it, all 60,000 are used");
-    p.ranks = o.positive("ranks", 4, "workers, one thread (or more, where cores are left) each");
-    p.batch = o.positive("batch", 512, "samples of one update, over all workers");
+    p.ranks = o.positive("ranks", 4, "ranks, one thread (or more, where cores are left) each");
+    p.batch = o.positive("batch", 512, "samples of one update, over all ranks");
     p.epochs = o.number("epochs", 12, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("learning-rate", 1, "peak learning rate");

@@ -90,17 +90,16 @@ int main(int argc, char** argv) {
                         "flowers: ResNet-18 on a folder of photographs of five classes");
     plan p;
     p.data = o.string("data", "", "folder that contains a folder of .jpg or .png files per class");
-    p.ranks = o.positive("ranks", 1, "workers, as threads of this process");
-    p.processes = o.flag("processes", "workers are the processes of mpirun or srun instead");
-    p.batch = o.positive("batch", 16, "samples of one update, over all workers");
+    p.ranks = o.positive("ranks", 1, "ranks, as threads of this process");
+    p.processes = o.flag("processes", "ranks are the processes of mpirun or srun instead");
+    p.batch = o.positive("batch", 16, "samples of one update, over all ranks");
     p.epochs = o.number("epochs", 10, "epochs, passes over the training photographs");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("learning-rate", 0.05, "peak learning rate");
     p.held_out =
         o.number("held-out", 0.2, "fraction of the photographs of each class for validation");
     p.seed = o.seed();
-    p.decode_threads =
-        o.whole("decode-threads", 0, "per worker; 0: the cores divided by the workers");
+    p.decode_threads = o.whole("decode-threads", 0, "per rank; 0: the cores divided by the ranks");
     p.scaled_decoding = o.flag("scaled-decoding", "decode large JPEGs at a reduced scale");
     p.skip_broken = o.flag("skip-broken", "take the next photograph for one that is broken");
     p.describe = o.flag("describe", "print what would be done, and do nothing");

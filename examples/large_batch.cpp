@@ -4,7 +4,7 @@
 // How far the batch can grow: the same ResNet-8 for the same number of epochs, with batches from
 // 128 to 8192, by sgd, lars or lamb. Nothing is tuned between them: learning rates and warm-up
 // follow from those of batch 128 by LEGW or by linear scaling. A batch that exceeds what the
-// workers process at once is accumulated.
+// ranks process at once is accumulated.
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -154,9 +154,9 @@ int main(int argc, char** argv) {
     p.warmup = o.number("warmup", p.scaling == "linear" ? 1 : 0.1,
                         "epochs of warm-up at the reference batch");
     p.epochs = o.number("epochs", 12, "epochs, passes over the training images, with every batch");
-    p.ranks = o.positive("ranks", 4, "workers in this process");
+    p.ranks = o.positive("ranks", 4, "ranks in this process");
     p.at_once =
-        o.positive("at-once", 256, "samples that a worker processes at once; more are accumulated");
+        o.positive("at-once", 256, "samples that a rank processes at once; more are accumulated");
     p.seed = o.seed();
     p.csv = o.string("csv", "", "write one line per batch to this file");
     p.verbose = o.flag("verbose", "print a line per epoch");

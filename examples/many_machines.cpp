@@ -80,15 +80,14 @@ void compare(const plan& p) {
 
 int main(int argc, char** argv) {
   return examples::run([&] {
-    examples::options o(
-        argc, argv,
-        "many_machines: ResNet-20 on Fashion-MNIST with workers as processes, which "
-        "mpirun or srun starts");
+    examples::options o(argc, argv,
+                        "many_machines: ResNet-20 on Fashion-MNIST with ranks as processes, which "
+                        "mpirun or srun starts");
     plan p;
     p.data =
         o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                  "folder of the idx files; with the training files in it, all 60,000 are used");
-    p.batch = o.positive("batch", 512, "samples of one update, over all workers");
+    p.batch = o.positive("batch", 512, "samples of one update, over all ranks");
     p.epochs = o.number("epochs", 12, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("learning-rate", 1, "peak learning rate");

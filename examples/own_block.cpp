@@ -115,8 +115,8 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "own_block: a residual block of your own, trained briefly");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
-    const int ranks = o.positive("ranks", 2, "workers in this process");
-    const int global = o.positive("batch", 128, "samples of one update, over all workers");
+    const int ranks = o.positive("ranks", 2, "ranks in this process");
+    const int global = o.positive("batch", 128, "samples of one update, over all ranks");
     const double epochs = o.number("epochs", 1, "passes over 9,000 images");
     const double learning_rate = o.number("learning-rate", 0.1, "peak learning rate");
     const std::uint64_t seed = o.seed();

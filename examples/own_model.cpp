@@ -106,8 +106,8 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "own_model: a model of your own (softmax regression)");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
-    const int ranks = o.positive("ranks", 4, "workers in this process");
-    const int global = o.positive("batch", 256, "samples of one update, over all workers");
+    const int ranks = o.positive("ranks", 4, "ranks in this process");
+    const int global = o.positive("batch", 256, "samples of one update, over all ranks");
     const double epochs = o.number("epochs", 5, "passes over 9,000 images");
     const double learning_rate = o.number("learning-rate", 0.02, "peak learning rate");
     const std::uint64_t seed = o.seed();

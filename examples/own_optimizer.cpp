@@ -76,11 +76,11 @@ using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<3
 int main(int argc, char** argv) {
   return examples::run([&] {
     examples::options o(argc, argv,
-                        "own_optimizer: an optimizer of your own (Lion) over a ring of workers");
+                        "own_optimizer: an optimizer of your own (Lion) over a ring of ranks");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
-    const int ranks = o.positive("ranks", 4, "workers in this process");
-    const int global = o.positive("batch", 128, "samples of one update, over all workers");
+    const int ranks = o.positive("ranks", 4, "ranks in this process");
+    const int global = o.positive("batch", 128, "samples of one update, over all ranks");
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
     const double learning_rate =
         o.number("learning-rate", 0.002, "peak learning rate; a step moves each weight by it");

@@ -86,9 +86,9 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "own_reducer: an exact mean of your own, in two levels");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
-    const int ranks = o.positive("ranks", 4, "workers in this process");
+    const int ranks = o.positive("ranks", 4, "ranks in this process");
     const int group = o.positive("group", 2, "ranks of one group");
-    const int global = o.positive("batch", 128, "samples of one update, over all workers");
+    const int global = o.positive("batch", 128, "samples of one update, over all ranks");
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
     const double learning_rate = o.number("learning-rate", 0.1, "peak learning rate");
     const std::uint64_t seed = o.seed();

@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "own_schedule: a learning-rate schedule of your own");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
-    const int ranks = o.positive("ranks", 2, "workers in this process");
-    const int global = o.positive("batch", 128, "samples of one update, over all workers");
+    const int ranks = o.positive("ranks", 2, "ranks in this process");
+    const int global = o.positive("batch", 128, "samples of one update, over all ranks");
     const std::uint64_t seed = o.seed();
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
     warmup_stable_decay schedule{.epochs = epochs};

@@ -137,8 +137,8 @@ int main(int argc, char** argv) {
     p.data =
         o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                  "folder of the idx files; with the training files in it, all 60,000 are used");
-    p.ranks = o.positive("ranks", 4, "workers, one thread (or more, where cores are left) each");
-    p.batch = o.positive("batch", 256, "samples of one step, over all workers");
+    p.ranks = o.positive("ranks", 4, "ranks, one thread (or more, where cores are left) each");
+    p.batch = o.positive("batch", 256, "samples of one step, over all ranks");
     p.epochs = o.number("epochs", 6, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("learning-rate", 0.1, "peak learning rate of the synchronous runs");
