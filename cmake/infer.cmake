@@ -10,20 +10,12 @@
 # every symbol but the table of its functions is local.
 set(CORDEE_INFER_ISAS AUTO CACHE STRING
   "Instruction sets that cordee_infer has variants for, the fastest first: AUTO, or a list of avx512_vnni, avx_vnni, avx2, baseline")
-set(cordee_infer_known baseline)
-set(cordee_infer_isas baseline)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # What a variant is compiled with, and what the processor is asked for: the options' names are those of
-  # __builtin_cpu_supports. Whether the system saves the registers is part of its answer.
-  set(cordee_infer_needs_avx2 avx2 fma bmi bmi2 popcnt)
-  set(cordee_infer_needs_avx_vnni ${cordee_infer_needs_avx2} avxvnni)
-  set(cordee_infer_needs_avx512_vnni ${cordee_infer_needs_avx2} avx512f avx512bw avx512cd avx512dq avx512vl avx512vnni)
-  set(cordee_infer_known avx512_vnni avx_vnni avx2 baseline)
-  set(cordee_infer_isas ${cordee_infer_known})
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # clang 16 cannot ask for it
-    list(REMOVE_ITEM cordee_infer_isas avx_vnni)
-  endif()
-  set(infer_any_processor -march=x86-64)
+include(${CMAKE_CURRENT_LIST_DIR}/isas.cmake)
+set(cordee_infer_known ${cordee_isas})
+list(REMOVE_ITEM cordee_infer_known avx512_bf16 avx512)  # an integer network has no bf16; without VNNI it gains little
+set(cordee_infer_isas ${cordee_infer_known})
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # clang 16 cannot ask for it
+  list(REMOVE_ITEM cordee_infer_isas avx_vnni)
 endif()
 if(NOT CORDEE_INFER_ISAS STREQUAL "AUTO")
   set(cordee_infer_isas ${CORDEE_INFER_ISAS})
@@ -65,7 +57,7 @@ set(infer_folder ${CMAKE_CURRENT_BINARY_DIR}/infer)
 set(cordee_infer_objects)
 set(infer_list "")
 foreach(isa IN LISTS cordee_infer_isas)
-  set(needs ${cordee_infer_needs_${isa}})
+  set(needs ${cordee_isa_needs_${isa}})
   add_library(cordee_infer_${isa} OBJECT src/infer_variant.cpp)
   target_link_libraries(cordee_infer_${isa} PRIVATE cordee)
   target_compile_definitions(cordee_infer_${isa} PRIVATE CORDEE_INFER_ISA=${isa})
@@ -74,7 +66,7 @@ foreach(isa IN LISTS cordee_infer_isas)
   set(options)
   set(supported)
   list(TRANSFORM needs PREPEND "-m" OUTPUT_VARIABLE options)
-  target_compile_options(cordee_infer_${isa} PRIVATE ${infer_any_processor} ${options} -fno-lto
+  target_compile_options(cordee_infer_${isa} PRIVATE ${cordee_isa_any_processor} ${options} -fno-lto
     $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   list(TRANSFORM needs REPLACE "(.+)" "__builtin_cpu_supports(\"\\1\")" OUTPUT_VARIABLE supported)
   list(JOIN supported " && " supported)
@@ -98,7 +90,7 @@ file(CONFIGURE OUTPUT ${infer_folder}/infer_variants.inc CONTENT "${infer_list}"
 
 add_library(cordee_infer SHARED src/cordee_infer.cpp ${cordee_infer_objects})
 target_include_directories(cordee_infer PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> PRIVATE ${infer_folder})
-target_compile_options(cordee_infer PRIVATE ${infer_any_processor} -fno-lto)
+target_compile_options(cordee_infer PRIVATE ${cordee_isa_any_processor} -fno-lto)
 target_link_libraries(cordee_infer PRIVATE cordee)
 target_link_options(cordee_infer PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/cordee_infer.map)
 set_target_properties(cordee_infer PROPERTIES VERSION ${infer_abi}.${PROJECT_VERSION} SOVERSION ${infer_abi}

@@ -62,7 +62,7 @@ function(build_for_gpu target)
   endif()
 endfunction()
 
-foreach(part projects components infer managers)
+foreach(part projects components infer executable managers)
   set(has_case ON)
   include(${CMAKE_CURRENT_LIST_DIR}/${part}.cmake)
   if(has_case)

@@ -23,10 +23,18 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 #if defined(__AVX512F__)
 inline constexpr int register_bytes = 64;
+#if defined(__AVX512BF16__)
+inline constexpr std::string_view isa = "AVX-512 with BF16";
+#else
 inline constexpr std::string_view isa = "AVX-512";
+#endif
 #elif defined(__AVX__)
 inline constexpr int register_bytes = 32;
+#if defined(__AVX2__)
+inline constexpr std::string_view isa = "AVX2";
+#else
 inline constexpr std::string_view isa = "AVX";
+#endif
 #else
 inline constexpr int register_bytes = 16;
 inline constexpr std::string_view isa = "128-bit vectors";

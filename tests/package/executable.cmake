@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cases of case.cmake: a program for several instruction sets (cordee_add_executable).
+
+# run_trainer(VARIABLE ISA ARGUMENTS...): what the installed trainer prints with CORDEE_ISA=ISA.
+function(run_trainer variable isa)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env CORDEE_ISA=${isa} ${WORK}/shipped/bin/trainer ${ARGN}
+    OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE result)
+  if(result)
+    message(FATAL_ERROR "CORDEE_ISA=${isa} trainer ${ARGN} (${result}):\n${out}")
+  endif()
+  set(${variable} "${out}" PARENT_SCOPE)
+endfunction()
+
+include(${SOURCE}/cmake/isas.cmake)
+set(project ${CMAKE_CURRENT_LIST_DIR}/executable)
+set(configure_trainer ${CMAKE_COMMAND} -S ${project} -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER}
+  -D CMAKE_PREFIX_PATH=${prefix})
+if(CASE STREQUAL "executable")
+  install_to(${prefix})
+  # CMAKE_CXX_FLAGS have another -march, which must not reach the programs.
+  execute_process(COMMAND ${COMPILER} -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
+  set(isas baseline)
+  set(baseline_words "128-bit vectors .16-byte")
+  if(macros MATCHES "__x86_64__ 1")
+    set(isas avx512_bf16 avx2 baseline)
+    set(avx512_bf16_words "AVX-512 with BF16 .64-byte")
+    set(avx2_words "AVX2 .32-byte")
+    set(flags -DCMAKE_CXX_FLAGS=-march=native)
+  endif()
+  list(JOIN isas "," joined)
+  run(${configure_trainer} -D ISAS=${joined} ${flags})
+  run(${CMAKE_COMMAND} --build ${WORK}/build)
+  run(${CMAKE_COMMAND} --install ${WORK}/build --prefix ${WORK}/first)
+  file(RENAME ${WORK}/first ${WORK}/shipped)
+  file(CREATE_LINK ${WORK}/shipped/bin/trainer ${WORK}/link SYMBOLIC)
+
+  run_trainer(loss baseline)
+  string(REGEX REPLACE ".*loss ([0-9.e-]+)\n" "\\1" loss "${loss}")
+  set(fastest)
+  foreach(isa IN LISTS isas)
+    execute_process(COMMAND ${WORK}/build/trainer-${isa} ERROR_QUIET OUTPUT_QUIET RESULT_VARIABLE here)
+    if(NOT here EQUAL 0)  # by an instruction that this processor does not have
+      expect_error("does not support CORDEE_ISA=${isa}" ${CMAKE_COMMAND} -E env CORDEE_ISA=${isa} ${WORK}/shipped/bin/trainer)
+      continue()
+    endif()
+    run_trainer(out ${isa} ${loss})
+    if(NOT out MATCHES "again, precision [^\n]*, ${${isa}_words}")
+      message(FATAL_ERROR "CORDEE_ISA=${isa} runs ${out}")
+    endif()
+    if(NOT fastest)
+      set(fastest ${${isa}_words})
+    endif()
+  endforeach()
+  execute_process(COMMAND ${WORK}/link ${loss} OUTPUT_VARIABLE out COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT out MATCHES ", ${fastest}")
+    message(FATAL_ERROR "expected the program for ${fastest}, got ${out}")
+  endif()
+  list(JOIN isas ", " names)
+  expect_error("error: trainer: CORDEE_ISA is sse, and the program is compiled for ${names}"
+    ${CMAKE_COMMAND} -E env CORDEE_ISA=sse ${WORK}/link)
+  find_program(QEMU qemu-x86_64)
+  if(QEMU AND "avx2" IN_LIST isas)  # the choice is emulated; the program that it starts is not
+    execute_process(COMMAND ${QEMU} -cpu Nehalem ${WORK}/link ${loss} OUTPUT_VARIABLE out ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT out MATCHES ", ${baseline_words}")
+      message(FATAL_ERROR "without AVX ${out} runs")
+    endif()
+    expect_error("error: trainer: this processor or system does not support CORDEE_ISA=avx2"
+      ${CMAKE_COMMAND} -E env CORDEE_ISA=avx2 ${QEMU} -cpu Nehalem ${WORK}/link)
+  endif()
+  file(REMOVE ${WORK}/shipped/bin/trainer-baseline)
+  expect_error("error: trainer: cannot start ${WORK}/shipped/bin/trainer-baseline, which belongs in the same folder: No such file"
+    ${CMAKE_COMMAND} -E env CORDEE_ISA=baseline ${WORK}/link)
+elseif(CASE STREQUAL "executable_refusals")
+  install_to(${prefix})
+  expect_error("cordee_add_executable(trainer): no ISAS" ${configure_trainer})
+  expect_error("cordee_add_executable(trainer): ISAS has sse; for" ${configure_trainer} -D ISAS=baseline,sse)
+  execute_process(COMMAND ${COMPILER} -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT macros MATCHES "__x86_64__ 1")
+    return()
+  endif()
+  run(${configure_trainer} -D ISAS=avx2 -D OPTIONS=-march=x86-64-v4)  # a library's, which come last
+  expect_error("trainer-avx2 is compiled with -march=x86-64 -mavx2" ${CMAKE_COMMAND} --build ${WORK}/build
+    --target trainer-avx2)
+  run(${CMAKE_COMMAND} --build ${WORK}/build --target trainer)
+  find_program(QEMU qemu-x86_64)
+  if(QEMU)
+    expect_error("error: trainer: this processor or system supports none of avx2" ${QEMU} -cpu Nehalem ${WORK}/build/trainer)
+  endif()
+  run(${configure_trainer} -D ISAS=avx2 -D CMAKE_CXX_FLAGS=-mavx)
+  expect_error("trainer is compiled with -march=x86-64:" ${CMAKE_COMMAND} --build ${WORK}/build --target trainer)
+else()
+  set(has_case OFF)
+endif()
