@@ -32,7 +32,9 @@ TEST_CASE("throw_on_all_ranks: every rank throws the sentence of the lowest rank
   const auto by_rank = on_ranks(3, [](threads comm) {
     throw_on_all_ranks(comm, "");
     return error_message([&] {
-      throw_on_all_ranks(comm, comm.rank() == 0 ? "" : comm.rank() == 1 ? "at sea" : "elsewhere");
+      throw_on_all_ranks(comm, comm.rank() == 0   ? ""
+                               : comm.rank() == 1 ? "resume: at sea"
+                                                  : "elsewhere");
     });
   });
   for (const std::string& message : by_rank) CHECK(message == "resume: at sea");

@@ -117,9 +117,9 @@ struct checkpoint {
       present = all.steps();
       only_damaged = present.empty() && run.steps_taken() == 0 && all.damaged() > 0;
     }
-    const double newest = detail::checkpoints::largest(
+    const double newest = detail::comm::max_over_ranks(
         run.comm(), present.empty() ? -1.0 : static_cast<double>(present.front()));
-    if (detail::checkpoints::largest(run.comm(), only_damaged ? 1 : 0) > 0)
+    if (detail::comm::max_over_ranks(run.comm(), only_damaged ? 1 : 0) > 0)
       throw error(detail::checkpoints::only_damaged_left("checkpoint", folder));
     saved = static_cast<std::int64_t>(newest);
     if (saved > run.steps_taken())

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/host_name.hpp>
 #include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
@@ -30,9 +31,7 @@ class folder_lock {
       throw error(concat("checkpoint: cannot write ", folder, "/lock: ", io::error_message(errno),
                          "; name a folder that can be written"));
     if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) refuse_or_warn(folder, errno);
-    std::array<char, 100> host{};
-    ::gethostname(host.data(), host.size() - 1);
-    const std::string text = concat("process ", ::getpid(), " on ", host.data());
+    const std::string text = concat("process ", ::getpid(), " on ", core::host_name());
     // Best effort: without its text the lock still holds.
     if (::ftruncate(file_.number(), 0) != 0 ||
         ::pwrite(file_.number(), text.data(), text.size(), 0) < 0)

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
@@ -16,10 +15,10 @@
 #include <system_error>
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/host_name.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/train/checks/settings.hpp>
 
@@ -34,9 +33,7 @@ inline std::string absolute(const std::string& path) {
 
 /// "rank 3 on node7"
 inline std::string describe_rank(int rank) {
-  std::array<char, 100> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return concat("rank ", rank, " on ", host.data());
+  return concat("rank ", rank, " on ", core::host_name());
 }
 
 /// The reason of whichever has occurred; both are empty where everything was read.
@@ -61,39 +58,32 @@ read_outcome outcome_of(const F& f) {
   }
 }
 
-/// The largest of the ranks' numbers. Collective.
-template <class Communicator>
-double largest(const Communicator& comm, double x) {
-  std::array<double, 1> values{x};
-  allreduce_host(comm, values, reduce_op::max);
-  return values[0];
-}
-
-/// Throws error on every rank, "resume: ...", with the sentence of the lowest rank that has one.
-/// Collective.
+/// Throws error on every rank, with the sentence of the lowest rank that has one. Collective.
 template <class Communicator>
 void throw_on_all_ranks(const Communicator& comm, const std::string& sentence) {
   const int ranks = comm.size();
-  const double lowest = -largest(comm, sentence.empty() ? -ranks : -comm.rank());
+  const double lowest = -comm::max_over_ranks(comm, sentence.empty() ? -ranks : -comm.rank());
   if (lowest >= ranks) return;
   const auto longest =
-      static_cast<std::size_t>(largest(comm, static_cast<double>(sentence.size())));
+      static_cast<std::size_t>(comm::max_over_ranks(comm, static_cast<double>(sentence.size())));
   std::string chosen = sentence;
   if constexpr (!comm::single_rank<Communicator>)
     chosen = train::gather_texts(comm, sentence, static_cast<std::size_t>(lowest), longest)[1];
-  throw error(concat("resume: ", chosen));
+  throw error(chosen);
 }
 
 /// Throws error on every rank if one could not read `path`. Collective.
 template <class Communicator>
-void expect_read(const Communicator& comm, const std::string& path, const read_outcome& own) {
+void throw_read_failure(const Communicator& comm, const std::string& path,
+                        const read_outcome& own) {
   throw_on_all_ranks(
-      comm, own.failure.empty()
-                ? std::string()
-                : concat(describe_rank(comm.rank()), " cannot read ", path, ": ", own.failure,
-                         ". Nothing is renamed: start again where every rank can read that "
-                         "folder. If it has lost files for good, move it elsewhere, and the "
-                         "checkpoint before is taken"));
+      comm,
+      own.failure.empty()
+          ? std::string()
+          : concat("resume: ", describe_rank(comm.rank()), " cannot read ", path, ": ", own.failure,
+                   ". Nothing is renamed: start again where every rank can read that "
+                   "folder. If it has lost files for good, move it elsewhere, and the "
+                   "checkpoint before is taken"));
 }
 
 inline std::string only_damaged_left(const char* where, const std::string& folder) {

@@ -79,18 +79,21 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
   const auto& comm = run.comm();
   std::vector<std::int64_t> steps;  // rank 0's count
   std::size_t damaged = 0;
-  expect_read(comm, folder.path(), outcome_of([&] {
-                steps = folder.steps();
-                damaged = folder.damaged();
-              }));
-  const auto of_first = [&](double x) { return largest(comm, comm.rank() == 0 ? x : -1); };
+  throw_read_failure(comm, folder.path(), outcome_of([&] {
+                       steps = folder.steps();
+                       damaged = folder.damaged();
+                     }));
+  const auto of_first = [&](double x) {
+    return comm::max_over_ranks(comm, comm.rank() == 0 ? x : -1);
+  };
   const auto count = static_cast<std::size_t>(of_first(static_cast<double>(steps.size())));
-  const bool others_see = largest(comm, static_cast<double>(steps.size())) > 0;
-  throw_on_all_ranks(comm, count == 0 && others_see && comm.rank() == 0
-                               ? concat(describe_rank(0), " sees no checkpoint in ", folder.path(),
-                                        ", but another rank does: start all ranks where they see "
-                                        "one folder under that name")
-                               : std::string());
+  const bool others_see = comm::max_over_ranks(comm, static_cast<double>(steps.size())) > 0;
+  throw_on_all_ranks(
+      comm, count == 0 && others_see && comm.rank() == 0
+                ? concat("resume: ", describe_rank(0), " sees no checkpoint in ", folder.path(),
+                         ", but another rank does: start all ranks where they see "
+                         "one folder under that name")
+                : std::string());
   if (count == 0 && of_first(static_cast<double>(damaged)) > 0)
     throw error(only_damaged_left("resume", folder.path()));
   for (std::size_t k = 0; k < count; ++k) {
@@ -100,10 +103,10 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
     whole_checkpoint c;
     const read_outcome own =
         outcome_of([&] { c = read_whole(path, step, comm.rank(), comm.size()); });
-    expect_read(comm, path, own);
+    throw_read_failure(comm, path, own);
     if (!own.damage.empty())
       std::fprintf(stderr, "resume: %s is damaged: %s\n", path.c_str(), own.damage.c_str());
-    if (largest(comm, own.damage.empty() ? 0 : 1) == 0) return c;
+    if (comm::max_over_ranks(comm, own.damage.empty() ? 0 : 1) == 0) return c;
     if (comm.rank() != 0) continue;
     const std::string aside = folder.set_damaged_aside(step);
     std::fputs(aside.empty() ? "resume: it cannot be renamed, and keeps its name\n"

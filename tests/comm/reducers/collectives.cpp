@@ -34,6 +34,7 @@ TEST_CASE("allreduce_host: minimum and maximum; a NaN on one rank is the result 
       allreduce_host(comm, high, reduce_op::max);
       CHECK(low == std::array{0.0, -1.0 * (ranks - 1)});
       CHECK(high == std::array{1.0 * (ranks - 1), 0.0});
+      CHECK(max_over_ranks(comm, -1.0 - comm.rank()) == -1);
       for (const int bad : {0, ranks - 1}) {
         std::array x{comm.rank() == bad ? std::nan("") : 1.0}, y = x, z = x;
         allreduce_host(comm, x, reduce_op::sum);

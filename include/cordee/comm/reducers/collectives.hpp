@@ -104,6 +104,13 @@ void allreduce_host(const Communicator& comm, std::span<double> values, reduce_o
 
 namespace detail::comm {
 
+/// Returns the largest of the ranks' numbers, on all of them; NaN if one is NaN.
+template <class Communicator>
+double max_over_ranks(const Communicator& comm, double x) {
+  allreduce_host(comm, {&x, 1}, reduce_op::max);
+  return x;
+}
+
 /// Effects: x, as long on each rank, becomes its exact mean over ranks.
 template <class Communicator, class Real, Device D>
 void allreduce_mean(const Communicator& comm, const D& device, span_on<Real, D> x,

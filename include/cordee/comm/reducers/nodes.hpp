@@ -10,14 +10,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
-
-#include <unistd.h>
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/host_name.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -89,8 +89,8 @@ inline double host_hash(std::string_view name) {
 
 template <class Communicator>
 nodes nodes::by_host(const Communicator& comm) {
-  char name[256] = {};
-  if (gethostname(name, sizeof name - 1) != 0) throw error("nodes: this host has no name");
+  const std::string name = detail::core::host_name();
+  if (name.empty()) throw error("nodes: this host has no name");
   const double hash = detail::comm::host_hash(name);
   return detail::comm::nodes_from_hosts(detail::comm::gather_host(comm, std::span(&hash, 1)));
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/host_name.hpp>
 #include <cordee/device/local_rank.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -29,7 +30,7 @@ struct host_info {
 
   [[gnu::cold]] static host_info local() {
     host_info host{};
-    gethostname(host.name, sizeof host.name - 1);
+    core::host_name().copy(host.name, sizeof host.name - 1);
     if (const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); file >= 0) {
       if (read(file, host.boot_id, sizeof host.boot_id - 1) < 0) host.boot_id[0] = '\0';
       close(file);

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/host_name.hpp>
 #include <cordee/io/crc32c.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/train/callbacks/record.hpp>
@@ -235,8 +236,7 @@ class basic_tensorboard {
   }
   void open() {
     make_folder();
-    char host[65] = "";
-    if (::gethostname(host, sizeof host - 1) != 0 || host[0] == 0) std::strcpy(host, "localhost");
+    const std::string name = detail::core::host_name(), host = name.empty() ? "localhost" : name;
     for (int number = 0; !file_ && number < 1000; ++number) {  // "x": never another run's file
       path_ = concat(folder_, "/events.out.tfevents.", static_cast<std::int64_t>(now()), ".", host,
                      ".", static_cast<std::int64_t>(::getpid()), ".", number);
