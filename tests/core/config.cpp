@@ -52,9 +52,9 @@ TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined, a
 #if defined(__AVX2__) && !defined(__AVX512F__)
   expected += "i";  // registers of 32 bytes hold integers
 #endif
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   expected += "_bf16";
-#elif defined(__FMA__)
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   expected += "_fma";
 #endif
   CHECK(STRING_OF(CORDEE_ABI) == expected);

@@ -61,18 +61,25 @@ and infinity that skip a step and stop a run; compile without them, or add -fno-
 #else
 #define CORDEE_ABI_CUDNN
 #endif
-#if defined(__AVX512F__)
+// SVE's registers have a width only with -msve-vector-bits. In clang 16's assembly statements they
+// hold no vector of that width.
+#if defined(__ARM_FEATURE_SVE_BITS) && !defined(__clang__)
+#define CORDEE_ABI_SVE_BITS __ARM_FEATURE_SVE_BITS
+#else
+#define CORDEE_ABI_SVE_BITS 0
+#endif
+#if defined(__AVX512F__) || CORDEE_ABI_SVE_BITS == 512
 #define CORDEE_ABI_SIMD _simd64
 #elif defined(__AVX2__)
 #define CORDEE_ABI_SIMD _simd32i
-#elif defined(__AVX__)
+#elif defined(__AVX__) || CORDEE_ABI_SVE_BITS == 256
 #define CORDEE_ABI_SIMD _simd32
 #else
 #define CORDEE_ABI_SIMD _simd16
 #endif
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 #define CORDEE_ABI_ARITHMETIC _bf16
-#elif defined(__FMA__)
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define CORDEE_ABI_ARITHMETIC _fma
 #else
 #define CORDEE_ABI_ARITHMETIC

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -55,9 +56,15 @@ static_assert(lanes<float> == 2 * lanes<double> && lanes<float> * 4 == register_
 static_assert(sizeof(vec<float, 4>) == 16 && sizeof(vec<double, lanes<double>>) == register_bytes);
 
 TEST_CASE("simd: the name of the ISA matches its register width") {
-  CHECK(register_bytes == (isa == "AVX-512" ? 64 : isa == "AVX" ? 32 : 16));
+  const bool is_widest = isa.starts_with("AVX-512") || isa == "SVE-512",
+             is_wide = isa.starts_with("AVX") || isa == "SVE-256";
+  CHECK(register_bytes == (is_widest ? 64 : is_wide ? 32 : 16));
 #if defined(__AVX512F__)
-  CHECK(isa == "AVX-512");
+  CHECK(isa.starts_with("AVX-512"));
+#elif defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS >= 256 && !defined(__clang__)
+  CHECK(isa == "SVE-" + std::to_string(__ARM_FEATURE_SVE_BITS));
+#elif defined(__ARM_NEON)
+  CHECK(isa == "NEON");
 #elif !defined(__AVX__)
   CHECK(isa == "128-bit vectors");
 #endif

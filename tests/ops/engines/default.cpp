@@ -22,7 +22,7 @@ static_assert(std::same_as<engine_for<cpu, fp32>::type, winograd>);
 static_assert(std::same_as<engine_for<cpu, fp16>::type, winograd>);
 static_assert(std::same_as<engine_for<cpu, fp64>::type, direct>);
 static_assert(std::same_as<engine_for<cpu, int8>::type, direct>);
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 static_assert(std::same_as<engine_for<cpu, bf16>::type, direct>);
 #else
 static_assert(std::same_as<engine_for<cpu, bf16>::type, winograd>);

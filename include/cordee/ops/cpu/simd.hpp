@@ -35,6 +35,15 @@ inline constexpr std::string_view isa = "AVX2";
 #else
 inline constexpr std::string_view isa = "AVX";
 #endif
+#elif CORDEE_ABI_SVE_BITS == 512
+inline constexpr int register_bytes = 64;
+inline constexpr std::string_view isa = "SVE-512";
+#elif CORDEE_ABI_SVE_BITS == 256
+inline constexpr int register_bytes = 32;
+inline constexpr std::string_view isa = "SVE-256";
+#elif defined(__ARM_NEON)
+inline constexpr int register_bytes = 16;
+inline constexpr std::string_view isa = "NEON";
 #else
 inline constexpr int register_bytes = 16;
 inline constexpr std::string_view isa = "128-bit vectors";

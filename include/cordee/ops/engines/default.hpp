@@ -8,6 +8,7 @@
 //                                                        ResNet-20 and -50, one 3x3 layer up to
 //                                                        1.9; 2026-11-23, Zen 4
 //   cpu     bf16         AVX512-BF16        direct       0.70 of fp32's step; 2026-11-25, Zen 5
+//   cpu     bf16         Arm's BF16         direct       two products to an instruction; not timed
 //   cpu     bf16         elsewhere          winograd     it computes in fp32 there
 //   cpu     fp64, int8                      direct       winograd has neither
 //   cuda    int8                            tensor_core  cudnn has no convolution of bytes

@@ -20,7 +20,8 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Whether this build's ISA has an instruction that adds four products of bytes to 32 bits.
-#if defined(__AVX512VNNI__) || (defined(__AVXVNNI__) && !defined(__AVX512F__))
+#if defined(__AVX512VNNI__) || (defined(__AVXVNNI__) && !defined(__AVX512F__)) || \
+    defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_DOTPROD)
 inline constexpr bool byte_dots = true;
 #else
 inline constexpr bool byte_dots = false;
@@ -76,6 +77,44 @@ struct byte_dot<8, true> {
   [[gnu::always_inline]] static sum_vec<8> add(sum_vec<8> sum, std::int32_t x, sum_vec<8> w) {
     const sum_vec<8> pixel = sum_vec<8>{} + x;
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(pixel), "x"(w));
+    return sum;
+  }
+};
+#elif defined(__ARM_FEATURE_MATMUL_INT8)
+template <>
+struct byte_dot<lanes<float>, true> {
+  static constexpr int V = lanes<float>;
+  [[gnu::always_inline]] static sum_vec<V> add(sum_vec<V> sum, std::int32_t x, sum_vec<V> w) {
+    const sum_vec<V> pixel = sum_vec<V>{} + x;
+    if constexpr (V == 4)
+      __asm__("usdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(pixel), "w"(w));
+    else
+      __asm__("usdot %0.s, %1.b, %2.b" : "+w"(sum) : "w"(pixel), "w"(w));
+    return sum;
+  }
+};
+#elif defined(__ARM_FEATURE_DOTPROD)
+// Both operands of sdot are signed: with x - 128 in place of x it lacks 128 times the weights' sum,
+// which depends on the weights alone, so it is computed once for a tile.
+template <>
+struct byte_dot<lanes<float>, true> {
+  static constexpr int V = lanes<float>;
+  [[gnu::always_inline]] static sum_vec<V> add(sum_vec<V> sum, std::int32_t x, sum_vec<V> w) {
+    using words = vec<std::uint32_t, V>;  // whose sums may exceed 32 bits on the way
+    const std::uint32_t signs = 0x80808080u;
+    const words lacking = products(words{}, words{} + signs, w),
+                pixel = words{} + (static_cast<std::uint32_t>(x) ^ signs);
+    return register_cast<sum_vec<V>>(products(register_cast<words>(sum), pixel, w) - lacking);
+  }
+
+ private:
+  [[gnu::always_inline]] static vec<std::uint32_t, V> products(vec<std::uint32_t, V> sum,
+                                                               vec<std::uint32_t, V> x,
+                                                               sum_vec<V> w) {
+    if constexpr (V == 4)
+      __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
+    else
+      __asm__("sdot %0.s, %1.b, %2.b" : "+w"(sum) : "w"(x), "w"(w));
     return sum;
   }
 };

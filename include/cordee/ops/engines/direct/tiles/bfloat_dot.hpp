@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of pairs of bf16 (AVX512-BF16): one instruction adds two to each of V sums in fp32,
+// Products of pairs of bf16 (AVX512-BF16, Arm's BF16): one instruction adds two to each of V sums
+// in fp32,
 //
 //   sum[v] += x[0] w[v, 0] + x[1] w[v, 1]     the same x for all v
 //
-// It treats subnormal operands and results as zero. What a pair is differs: two channels in fprop
-// and dgrad, two samples in wgrad.
+// It treats subnormal operands and results as zero. AVX512-BF16 adds x[1] w[v, 1] first, then
+// x[0] w[v, 0], each time rounded to nearest. Arm's adds the products, then their sum, each time
+// rounded to odd: inexact sums are truncated, and their last bit is set. What a pair is differs:
+// two channels in fprop and dgrad, two samples in wgrad.
 #pragma once
 
 #include <concepts>
@@ -19,7 +22,7 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Whether this build's ISA has an instruction that adds two products of bf16 to 32 bits.
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 inline constexpr bool bfloat_dots = true;
 #else
 inline constexpr bool bfloat_dots = false;
@@ -49,6 +52,20 @@ struct bfloat_dot<16, true> {
                                                    bfloat_pairs<16> w) {
     const bfloat_pairs<16> pixel = bfloat_pairs<16>{} + x;
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(pixel));
+    return sum;
+  }
+};
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+template <>
+struct bfloat_dot<lanes<float>, true> {
+  static constexpr int V = lanes<float>;
+  [[gnu::always_inline]] static vec<float, V> add(vec<float, V> sum, bfloat_pair x,
+                                                  bfloat_pairs<V> w) {
+    const bfloat_pairs<V> pixel = bfloat_pairs<V>{} + x;
+    if constexpr (V == 4)
+      __asm__("bfdot %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(w), "w"(pixel));
+    else
+      __asm__("bfdot %0.s, %1.h, %2.h" : "+w"(sum) : "w"(w), "w"(pixel));
     return sum;
   }
 };
