@@ -94,7 +94,7 @@ function(cordee_add_program name folder needs)
 #error @name@ is compiled with @words@: no other -m options and no -march in CMAKE_CXX_FLAGS or of LIBRARIES
 #endif
 ]])
-  add_executable(${name} ${ARGN} ${folder}/${name}.cpp)
+  add_executable(${name} ${folder}/${name}.cpp ${ARGN})
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:${options}>)
   if(for_nvcc)
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${for_nvcc}>)
