@@ -87,7 +87,7 @@ struct own_reducer : reducer_base<self_comm> {
   double spectralradius(momentum_form) const { return 1; }
 #endif
 };
-static_assert(detail::comm::reducer_check<own_reducer, float, cpu>::holds);
+static_assert(detail::comm::has_reducer_members<own_reducer, float, cpu>());
 
 struct own_schedule {
   double operator()(double) const { return 0.1; }

@@ -23,7 +23,7 @@ using namespace cordee;
 
 template <class R>
 void use(const R& reducer) {
-  static_assert(detail::comm::reducer_check<R, float, cpu>::holds);
+  static_assert(detail::comm::has_reducer_members<R, float, cpu>());
   (void)reducer.template scratch<float>(1);
 }
 
@@ -84,12 +84,12 @@ void compose(threads comm) {
 #elif defined(COMPRESSED_WITHOUT_HOPS)
   use(compressed{native{comm}, bf16{}});
 #elif defined(ADASUM_ON_A_GPU)
-  static_assert(detail::comm::reducer_check<adasum<self_comm>, float, support::emulated>::holds);
+  static_assert(detail::comm::has_reducer_members<adasum<self_comm>, float, support::emulated>());
 #elif defined(GATHERED_ON_A_GPU)
   using of_top = gathered<self_comm, top_k>;
-  static_assert(detail::comm::reducer_check<of_top, float, support::emulated>::holds);
+  static_assert(detail::comm::has_reducer_members<of_top, float, support::emulated>());
 #else
-  static_assert(detail::comm::reducer_check<ring<self_comm>, float, support::emulated>::holds);
+  static_assert(detail::comm::has_reducer_members<ring<self_comm>, float, support::emulated>());
   use(compressed{hybrid{double_tree{comm}, ring{comm}}, int8{}});
   use(hybrid{double_tree{subgroup{comm, {0, 1}}}, ring{subgroup{comm, {0, 1}}}, 100});
   use(own{comm});

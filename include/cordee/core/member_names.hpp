@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whether a class has a member of a name, whatever it is: a variable, a type, a function, also one
-// that is overloaded, a template, constrained or private. Checks of policies find mistyped and
-// misspelt members with it.
+// that is overloaded, a template, constrained or private.
 //
 //   struct names { int describe, description; };   // those in question
 //   using of = member_names<T, names>;

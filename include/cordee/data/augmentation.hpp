@@ -24,6 +24,7 @@
 #include <string>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/core/member_check.hpp>
 #include <cordee/core/random.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -41,27 +42,18 @@ concept Augmentation =
 
 namespace detail::data {
 
+template <class A>
+auto check_augmentation(const A& object) {
+  CORDEE_MEMBER(optional, "augmentation", A, std::string, describe, () const, (), description,
+                describes, to_string);
+  CORDEE_CONSTANT(optional, "augmentation", A, std::uint32_t, subsequence, sub_sequence,
+                  subsequences);
+}
 /// True, or a compile error that states the optional member which has another type or is likely
 /// misspelt.
 template <class A>
 consteval bool has_augmentation_members() {
-  static_assert(
-      requires(const A a) {
-        { a.describe() } -> std::convertible_to<std::string>;
-      } || !requires { &A::describe; },
-      "the optional member 'describe' of an augmentation is 'std::string describe() const'");
-  static_assert(
-      requires { &A::describe; } ||
-          (
-              !requires(const A a) { a.description(); } &&
-              !requires(const A a) { a.describes(); } && !requires(const A a) { a.to_string(); }),
-      "the optional member of an augmentation is spelt 'describe'");
-  static_assert(
-      requires { A::subsequence; } ||
-          (
-              !requires { A::sub_sequence; } && !requires { A::subsequences; }),
-      "the optional member of an augmentation is spelt 'subsequence'");
-  return true;
+  return core::compiles<decltype(&check_augmentation<A>)>;
 }
 
 /// A number of an augmentation's kind; 0 for kinds that have none.

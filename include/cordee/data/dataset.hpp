@@ -28,11 +28,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/member_check.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 
@@ -65,7 +65,7 @@ concept DrawnAtRandom =
 /// 0 .. size() - 1, a function of (seed, epoch).
 template <class S>
 concept Ordered = requires(const S s, std::uint64_t seed, std::int64_t epoch) {
-  { s.order(seed, epoch) } -> std::same_as<std::vector<std::uint32_t>>;
+  { s.order(seed, epoch) } -> std::convertible_to<std::vector<std::uint32_t>>;
 };
 
 /// Gives the label of example i without the pixels, the same at every call and on every rank, since
@@ -91,52 +91,25 @@ template <class S>
     return {};
 }
 
+template <class S>
+auto check_dataset(const S& object, std::size_t i, std::span<std::uint8_t> pixels,
+                   std::uint64_t seed, std::int64_t epoch) {
+  CORDEE_MEMBER(required, "data set", S, extent, image, () const, ());
+  CORDEE_MEMBER(required, "data set", S, int, classes, () const, ());
+  CORDEE_MEMBER(required, "data set", S, std::size_t, size, () const, ());
+  CORDEE_MEMBER(required, "data set", S, int, read,
+                (std::size_t i, std::span<std::uint8_t> pixels) const, (i, pixels));
+  CORDEE_MEMBER(optional, "data set", S, std::vector<std::uint32_t>, order,
+                (std::uint64_t seed, std::int64_t epoch) const, (seed, epoch), orders, permutation);
+  CORDEE_MEMBER(optional, "data set", S, int, label, (std::size_t i) const, (i), labels, label_of,
+                get_label, target);
+  CORDEE_MEMBER(optional, "data set", S, std::vector<std::string>, class_names, () const, ());
+}
 /// True, or a compile error that states the member which is missing, has another type or is likely
 /// misspelt.
 template <class S>
 consteval bool has_dataset_members() {
-  static_assert(
-      requires(const S s) {
-        { s.image() } -> std::convertible_to<extent>;
-      }, "a data set has the member 'extent image() const' (data/dataset.hpp)");
-  static_assert(
-      requires(const S s) {
-        { s.classes() } -> std::convertible_to<int>;
-      }, "a data set has the member 'int classes() const' (data/dataset.hpp)");
-  static_assert(
-      requires(const S s) {
-        { s.size() } -> std::convertible_to<std::size_t>;
-      }, "a data set has the member 'std::size_t size() const' (data/dataset.hpp)");
-  static_assert(
-      requires(const S s, std::size_t i, std::span<std::uint8_t> pixels) {
-        { s.read(i, pixels) } -> std::convertible_to<int>;
-      },
-      "a data set has the member 'int read(std::size_t i, std::span<std::uint8_t> pixels) const', "
-      "which returns the label (data/dataset.hpp)");
-  static_assert(
-      Ordered<S> || !requires { requires std::is_member_function_pointer_v<decltype(&S::order)>; },
-      "the optional member 'order' of a data set is 'std::vector<std::uint32_t> "
-      "order(std::uint64_t seed, std::int64_t epoch) const'");
-  static_assert(
-      Labelled<S> || !requires { requires std::is_member_function_pointer_v<decltype(&S::label)>; },
-      "the optional member 'label' of a data set is 'int label(std::size_t i) const'");
-  static_assert(
-      NamesClasses<S> ||
-          !requires { requires std::is_member_function_pointer_v<decltype(&S::class_names)>; },
-      "the optional member 'class_names' of a data set is 'std::vector<std::string> class_names() "
-      "const'");
-  static_assert(Labelled<S> || (
-                                   !requires(const S s, std::size_t i) { s.labels(i); } &&
-                                   !requires(const S s, std::size_t i) { s.label_of(i); } &&
-                                   !requires(const S s, std::size_t i) { s.get_label(i); } &&
-                                   !requires(const S s, std::size_t i) { s.target(i); }),
-                "the optional member of a data set is spelt 'label'");
-  static_assert(
-      Ordered<S> || (
-                        !requires(const S s, std::uint64_t seed) { s.orders(seed, 0); } &&
-                        !requires(const S s, std::uint64_t seed) { s.permutation(seed, 0); }),
-      "the optional member of a data set is spelt 'order'");
-  return true;
+  return core::compiles<decltype(&check_dataset<S>)>;
 }
 
 }  // namespace detail::data

@@ -172,7 +172,7 @@ concept DirectionOn =
 /// disagreement decays.
 template <class O>
 concept HasMomentumForm = requires(const O o) {
-  { o.momentum_form() } -> std::same_as<momentum_form>;
+  { o.momentum_form() } -> std::convertible_to<momentum_form>;
 };
 
 /// Lets the optimizer, or one that it wraps, see the trainable segments of the model.

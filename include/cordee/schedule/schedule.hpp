@@ -46,6 +46,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/member_check.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -136,7 +137,7 @@ decltype(auto) state_of(S& schedule) {
 /// A schedule that decides the global batch as well.
 template <class S>
 concept DecidesBatch = DeclaresObserve<S> && requires(const S s) {
-  { s.batch_decided() } -> std::same_as<batch_schedule>;
+  { s.batch_decided() } -> std::convertible_to<batch_schedule>;
 };
 /// A schedule inside `S` does, which fit does not look for there.
 template <class S>
@@ -169,68 +170,39 @@ constexpr bool has_description = requires(const S s) {
   { s.describe() } -> std::convertible_to<std::string>;
 };
 
+template <class S>
+auto check_observe(S& object, const observation& seen) {
+  CORDEE_MEMBER(optional, "schedule", S, void, observe, (const observation&), (seen), observes,
+                observed, on_loss, update);
+  constexpr bool state_absent = !requires { &S::state; };
+  static_assert(
+      DeclaresState<S> || state_absent,
+      "schedule: `state` must be: std::span<double> state(), or std::vector<double>& state()");
+  CORDEE_LIKELY_1(CORDEE_LIKE_FUNCTION, "schedule", S, state, (), states);
+}
+template <class S>
+auto check_members(const S& object) {
+  static_assert(Schedule<S>,
+                "a schedule is what returns the learning rate of an epoch: constant{0.1}, or any "
+                "callable 'double(double)'");
+  CORDEE_MEMBER(optional, "schedule", S, double, end_epoch, () const, (), ends, end, last_epoch);
+  CORDEE_MEMBER(optional, "schedule", S, std::string, describe, () const, (), description,
+                describes, to_string);
+  CORDEE_MEMBER(optional, "schedule", S, batch_schedule, batch_decided, () const, (),
+                batches_decided, decided_batch);
+  CORDEE_CONSTANT(optional, "schedule", S, bool, needs_validation, need_validation,
+                  requires_validation);
+  static_assert(DecidesBatch<S> || batch_decided_absent,
+                "schedule: beside `batch_decided` there must be: void observe(const observation&)");
+  static_assert(!HidesBatch<S>,
+                "a schedule that decides the batch is the outermost one: "
+                "adaptive_batch{warmup{5, cosine{}}}");
+}
 /// True, or a compile error that states the member to correct. A name that is present with another
 /// type would otherwise count as absent.
 template <class S>
 consteval bool has_schedule_members() {
-  static_assert(Schedule<S>,
-                "a schedule is what returns the learning rate of an epoch: constant{0.1}, or any "
-                "callable 'double(double)'");
-  static_assert(
-      has_end_epoch<S> || !requires { &S::end_epoch; },
-      "the optional member 'end_epoch' of a schedule is 'double end_epoch() const'");
-  static_assert(
-      has_description<S> || !requires { &S::describe; },
-      "the optional member 'describe' of a schedule is 'std::string describe() const'");
-  static_assert(
-      AdaptiveSchedule<S> || !requires { &S::observe; },
-      "the optional member 'observe' of a schedule is 'void observe(const observation&)'");
-  static_assert(
-      HasScheduleState<S> || !requires { &S::state; },
-      "the optional member 'state' of a schedule is 'std::span<double> state()' or "
-      "'std::vector<double>& state()'");
-  static_assert(
-      DecidesBatch<S> || !requires { &S::batch_decided; },
-      "the optional member 'batch_decided' of a schedule is 'batch_schedule batch_decided() "
-      "const', "
-      "beside 'observe'");
-  static_assert(
-      requires { std::bool_constant<S::needs_validation>{}; } ||
-          !requires { &S::needs_validation; },
-      "the optional member 'needs_validation' of a schedule is 'static constexpr bool "
-      "needs_validation'");
-  static_assert(!HidesBatch<S>,
-                "a schedule that decides the batch is the outermost one: "
-                "adaptive_batch{warmup{5, cosine{}}}");
-  static_assert(has_end_epoch<S> ||
-                    (
-                        !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
-                        !requires(const S s) { s.last_epoch(); }),
-                "the optional member of a schedule is spelt 'end_epoch'");
-  static_assert(has_description<S> || (
-                                          !requires(const S s) { s.description(); } &&
-                                          !requires(const S s) { s.describes(); } &&
-                                          !requires(const S s) { s.to_string(); }),
-                "the optional member of a schedule is spelt 'describe'");
-  static_assert(AdaptiveSchedule<S> || (
-                                           !requires(S s) { s.observes(observation{}); } &&
-                                           !requires(S s) { s.observed(observation{}); } &&
-                                           !requires(S s) { s.on_loss(0.0, 0.0); } &&
-                                           !requires(S s) { s.update(0.0, 0.0); }),
-                "the optional member of a schedule is spelt 'observe'");
-  static_assert(
-      HasScheduleState<S> || !requires(S s) { s.states(); },
-      "the optional member of a schedule is spelt 'state'");
-  static_assert(
-      requires { &S::needs_validation; } ||
-          (
-              !requires { &S::need_validation; } && !requires { &S::requires_validation; }),
-      "the optional member of a schedule is spelt 'needs_validation'");
-  static_assert(DecidesBatch<S> || (
-                                       !requires(const S s) { s.batches_decided(); } &&
-                                       !requires(const S s) { s.decided_batch(); }),
-                "the optional member of a schedule is spelt 'batch_decided'");
-  return true;
+  return core::compiles<decltype(&check_members<S>), decltype(&check_observe<S>)>;
 }
 
 struct named_option {

@@ -252,7 +252,7 @@ std::string is_valid_and_described(const O& optimizer) {
   } catch (const std::exception& e) {
     return e.what();
   }
-  if constexpr (detail::optim::describable<O>)
+  if constexpr (requires { optimizer.describe(); })
     if (std::string(optimizer.describe()).empty())
       return "the description is empty: describe() states every option";
   return {};

@@ -104,7 +104,7 @@ class reducer_trial {
   static constexpr bool works_counted = ReducerOn<counted_reducer, Real, cpu>;
   static constexpr bool pipelines =
       comm::FusedAddOn<Communicator, Real, cpu> && requires { requires reducer::can_pipeline; };
-  static_assert(comm::reducer_check<reducer, Real, cpu>::holds);
+  static_assert(comm::has_reducer_members<reducer, Real, cpu>());
   static_assert(reducer::offers == agreement::exact,
                 "reducer_laws: these are the laws of exact reducers");
 

@@ -56,7 +56,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   static_assert(detail::optim::has_optimizer_members<O, Real, device>() &&
                     OptimizerOn<O, Real, device>,
                 "the optimizer does not model OptimizerOn");
-  static_assert(detail::comm::reducer_check<R, Real, device>::holds);
+  static_assert(detail::comm::has_reducer_members<R, Real, device>());
   static_assert(detail::schedule::has_schedule_members<S>());
 
   /// Makes the arena, and initializes the weights. @throws usage_error for an option or a

@@ -23,13 +23,13 @@
 #include <cordee/precision/fp16.hpp>
 
 using namespace cordee;
-using detail::comm::reducer_check;
+using detail::comm::has_reducer_members;
 
 namespace {
 
 template <class... R>
 constexpr bool all_hold =
-    (... && (reducer_check<R, float, cpu>::holds && reducer_check<R, double, cpu>::holds));
+    (... && (has_reducer_members<R, float, cpu>() && has_reducer_members<R, double, cpu>()));
 
 // The defaults of reducer_base.
 struct own : reducer_base<self_comm> {

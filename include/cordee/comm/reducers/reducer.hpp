@@ -118,7 +118,7 @@ concept CompressibleOn =
 /// A reducer that receives from some ranks only: those whose numbers this rank holds after mix().
 template <class R>
 concept HasSources = requires(const R r, step_info info) {
-  { r.sources(info) } -> std::same_as<std::vector<int>>;
+  { r.sources(info) } -> std::convertible_to<std::vector<int>>;
 };
 
 /// A reducer that has the growth of the ranks' disagreement in a round, where the loss is flat,
@@ -131,7 +131,7 @@ concept HasSpectralRadius = requires(const R r, momentum_form form) {
 /// A reducer that lists what would bring the spectral radius below 1.
 template <class R>
 concept HasRemedies = requires(const R r, momentum_form form) {
-  { r.remedies(form) } -> std::same_as<std::vector<std::string>>;
+  { r.remedies(form) } -> std::convertible_to<std::vector<std::string>>;
 };
 
 template <class R>
