@@ -22,7 +22,7 @@ if(CASE STREQUAL "executable")
   # CMAKE_CXX_FLAGS have another -march, which must not reach the programs.
   execute_process(COMMAND ${COMPILER} -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
   set(isas baseline)
-  set(baseline_words "128-bit vectors .16-byte")
+  set(baseline_words "(NEON|128-bit vectors) .16-byte")
   if(macros MATCHES "__x86_64__ 1")
     set(isas avx512_bf16 avx2 baseline)
     set(avx512_bf16_words "AVX-512 with BF16 .64-byte")
