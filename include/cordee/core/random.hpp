@@ -97,9 +97,11 @@ class random_sequence {
   /// True or false, each with probability 1/2.
   constexpr bool coin() { return (bits() >> 31) != 0; }
   /// Standard normal (Box and Muller; the second number is dropped, so that calls are independent).
-  double normal() {
-    const double radius = detail::core::sqrt(-2 * detail::core::log1p(-uniform()));
-    return radius * detail::core::cos(2 * std::numbers::pi * uniform());
+  [[gnu::noinline]] double normal() {
+    double u[2];
+    for (double& x : u) x = uniform();
+    const double radius = detail::core::sqrt(-2 * detail::core::log1p(-u[0]));
+    return radius * detail::core::cos(2 * std::numbers::pi * u[1]);
   }
 
  private:

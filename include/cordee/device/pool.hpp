@@ -44,10 +44,10 @@ inline bool keep_spinning(int polls) {
 /// Requires one caller at a time.
 class pool {
  public:
-  explicit pool(int workers) : workers_(workers), threads_(static_cast<std::size_t>(workers - 1)) {}
+  [[gnu::cold]] explicit pool(int workers) : workers_(workers), threads_(static_cast<std::size_t>(workers - 1)) {}
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
-  ~pool() {
+  [[gnu::cold]] ~pool() {
     work_ = nullptr;
     start_generation();
     for (int k = 0; k < running_; ++k) thread(k).join();

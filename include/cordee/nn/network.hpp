@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/nn/batch_check.hpp>
@@ -100,7 +100,7 @@ class network
   /// Writes the initial weights, a function of the seed alone.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
-    const std::vector<real> initial =
+    const detail::core::pod_vector<real> initial =
         detail::nn::draw_weights<real>(segments(), table::initializers, plane_size(), seed);
     const stream s{};
     device_.copy(plane.data, initial.data(), plane_size() * sizeof(real), s);

@@ -14,10 +14,10 @@
 #include <limits>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>
 
@@ -225,10 +225,11 @@ struct network_facts {
 /// The initial values of a plane of `size` numbers, a function of the seed alone. Drawn on the
 /// host, so that they are the same bits on every device (docs/primitives.md).
 template <class Real>
-[[gnu::cold]] std::vector<Real> draw_weights(std::span<const segment> table,
-                                             std::span<const initializer> initializers,
-                                             std::size_t size, std::uint64_t seed) {
-  std::vector<Real> plane(size);
+[[gnu::cold, gnu::noinline]] core::pod_vector<Real> draw_weights(
+    std::span<const segment> table, std::span<const initializer> initializers, std::size_t size,
+    std::uint64_t seed) {
+  core::pod_vector<Real> plane;
+  plane.resize(size);
   for (std::size_t i = 0; i < table.size(); ++i) {
     const double mean = initializers[i].mean, deviation = core::sqrt(initializers[i].variance);
     random_sequence random(seed, purpose::weights, i, 0);

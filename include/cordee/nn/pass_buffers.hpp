@@ -7,12 +7,42 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
+
+/// Buffers that are added one by one. Not a std::vector of them, whose growth every program would
+/// compile (docs/compile_time.md).
+template <class D>
+class buffer_list {
+ public:
+  using block = buffer<std::byte, D>;
+
+  buffer_list() = default;
+  buffer_list(buffer_list&&) noexcept = default;
+  buffer_list& operator=(buffer_list&&) noexcept = default;
+  ~buffer_list() { clear(); }
+
+  [[gnu::cold, gnu::noinline]] void clear() {
+    for (block* b : blocks_) delete b;
+    blocks_.clear();
+  }
+  /// The reference is valid until the list is cleared or destroyed.
+  [[gnu::cold, gnu::noinline]] block& add(const D& device, std::size_t size) {
+    blocks_.push_back(nullptr);  // room, so that nothing throws once the block is made
+    blocks_.pop_back();
+    blocks_.push_back(new block(device, size));
+    return *blocks_.back();
+  }
+  [[nodiscard]] std::size_t size() const { return blocks_.size(); }
+  [[nodiscard]] block& operator[](std::size_t k) { return *blocks_[k]; }
+  [[nodiscard]] const block& operator[](std::size_t k) const { return *blocks_[k]; }
+
+ private:
+  core::pod_vector<block*> blocks_;
+};
 
 /// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
 /// they are plain values, and a network of a hundred of them is cheap to compile.
@@ -20,7 +50,7 @@ template <class D>
 class activations {
  public:
   [[gnu::cold]] activations(const D& device, std::size_t count) {
-    while (buffers_.size() < count) buffers_.push_back(block(device, 0));
+    while (buffers_.size() < count) buffers_.add(device, 0);
   }
   /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
@@ -30,14 +60,12 @@ class activations {
   }
   [[nodiscard]] std::size_t bytes() const {
     std::size_t sum = 0;
-    for (const block& b : buffers_) sum += b.size();
+    for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
     return sum;
   }
 
  private:
-  using block = buffer<std::byte, D>;
-
-  std::vector<block> buffers_;
+  buffer_list<D> buffers_;
 };
 
 /// A pool of buffers for gradients of activations, as many as are in use at once. The buffer that
@@ -54,13 +82,11 @@ class gradient_buffers {
       size_ = size;
     }
     free_.clear();
-    for (block& b : buffers_) free_.push_back(numbers(b));
+    for (std::size_t k = 0; k < buffers_.size(); ++k) free_.push_back(numbers(buffers_[k]));
   }
-  [[nodiscard]] Number* acquire() {
-    if (free_.empty()) {
-      buffers_.push_back(block(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
-      return numbers(buffers_.back());
-    }
+  [[nodiscard, gnu::noinline]] Number* acquire() {
+    if (free_.empty())
+      return numbers(buffers_.add(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
     Number* last = free_.back();
     free_.pop_back();
     return last;
@@ -69,13 +95,13 @@ class gradient_buffers {
   [[nodiscard]] std::size_t bytes() const { return buffers_.size() * size_ * sizeof(Number); }
 
  private:
-  using block = buffer<std::byte, D>;  // as in activations: one std::vector less to compile
-
-  static Number* numbers(block& b) { return reinterpret_cast<Number*>(b.span().data); }
+  static Number* numbers(buffer<std::byte, D>& b) {
+    return reinterpret_cast<Number*>(b.span().data);
+  }
 
   D device_;
   std::size_t size_ = 0;
-  std::vector<block> buffers_;
+  buffer_list<D> buffers_;
   core::pod_vector<Number*> free_;
 };
 

@@ -241,11 +241,12 @@ template <class Run, class F, class... Callbacks>
   (call_end_on_all_ranks(callbacks, run), ...);
   summary.skipped = state.skipped;
   summary.seconds = elapsed();
-  // Also a barrier: no rank returns before all have finished.
-  std::array<double, 1> own_skipped{static_cast<double>(summary.skipped)};
-  allreduce_host(run.comm(), own_skipped, reduce_op::sum);
-  if constexpr (!reduces && !Run::gradient_is_exact)
-    summary.skipped = summary.last.last.skipped = core::llround(own_skipped[0]);
+  if constexpr (!single_rank) {  // also a barrier: no rank returns before all have finished
+    std::array<double, 1> own_skipped{static_cast<double>(summary.skipped)};
+    allreduce_host(run.comm(), own_skipped, reduce_op::sum);
+    if constexpr (!reduces && !Run::gradient_is_exact)
+      summary.skipped = summary.last.last.skipped = core::llround(own_skipped[0]);
+  }
   if (reports) (call_end(callbacks, summary), ...);
   return summary;
 }

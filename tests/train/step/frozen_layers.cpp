@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -277,4 +279,20 @@ TEST_CASE("freeze: names without a tensor, or of all tensors, are refused") {
   CHECK_THROWS_WITH_AS(with("conv1,,bn1"), doctest::Contains("begins with \"\""), usage_error);
   CHECK_THROWS_WITH_AS(with("conv, bn, layer, fc"), doctest::Contains("nothing is left to train"),
                        usage_error);
+}
+
+TEST_CASE("frozen_layers: the group of a segment is those named alike up to a dot") {
+  const auto named = [](std::string_view name, std::size_t offset) {
+    segment s{};
+    s.name = name;
+    s.offset = offset;
+    return s;
+  };
+  const std::vector<segment> names{named("conv1.weight", 0), named("layer1.0.conv1.weight", 64),
+                                   named("layer1.1.conv1.weight", 128), named("fc.weight", 192)};
+  const std::span<const segment> all(names);
+  CHECK(detail::train::first_group(all, all.subspan(2)) == 64);
+  CHECK(detail::train::first_group(all, all.subspan(3)) == 192);
+  CHECK(detail::train::first_group(all, all) == 0);
+  CHECK(detail::train::first_group(all, all.first(0)) == 0);
 }

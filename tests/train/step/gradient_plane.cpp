@@ -18,6 +18,7 @@ namespace {
 
 using plane = gradient_plane<double, cpu>;
 const std::span<const segment> table(t4_table);
+const auto* const called = frozen_layers("W1").called();
 
 }  // namespace
 
@@ -26,7 +27,7 @@ TEST_CASE("gradient_plane: the arena's where nothing is frozen, else as much as 
        {frozen_gradients::all, frozen_gradients::from_first_group, frozen_gradients::none}) {
     const plane whole(cpu(1), table, {}, written, nullptr);
     CHECK((whole.is_in_arena() && whole.size() == 320 && whole.first_written() == 0));
-    const plane some(cpu(1), table, table.subspan(1, 2), written, nullptr);
+    const plane some(cpu(1), table, table.subspan(1, 2), written, nullptr, called);
     REQUIRE_FALSE(some.is_in_arena());
     const bool skips = written == frozen_gradients::none;
     const std::size_t first = table[1].offset, last = table[3].offset;
@@ -44,24 +45,9 @@ TEST_CASE("gradient_plane: the arena's where nothing is frozen, else as much as 
 TEST_CASE("gradient_plane: memory of a transport starts at zero and is as large as asked for") {
   std::vector<double> own(320, 7.0);
   const auto registered = [&] { return std::shared_ptr<void>(own.data(), [](void*) {}); };
-  const plane some(cpu(1), table, table.subspan(1, 1), frozen_gradients::none, registered());
+  const plane some(cpu(1), table, table.subspan(1, 1), frozen_gradients::none, registered(),
+                   called);
   CHECK(some.part().numbers.data == own.data());
   CHECK(some.size() < 320);
   for (std::size_t i = 0; i < own.size(); ++i) CHECK(own[i] == (i < some.size() ? 0 : 7));
-}
-
-TEST_CASE("gradient_plane: the group of a segment is those named alike up to a dot") {
-  const auto named = [](std::string_view name, std::size_t offset) {
-    segment s = t4_table[0];
-    s.name = name;
-    s.offset = offset;
-    return s;
-  };
-  const std::vector<segment> names{named("conv1.weight", 0), named("layer1.0.conv1.weight", 64),
-                                   named("layer1.1.conv1.weight", 128), named("fc.weight", 192)};
-  const std::span<const segment> all(names);
-  CHECK(first_group(all, all.subspan(2)) == 64);
-  CHECK(first_group(all, all.subspan(3)) == 192);
-  CHECK(first_group(all, all) == 0);
-  CHECK(first_group(all, {}) == 0);
 }

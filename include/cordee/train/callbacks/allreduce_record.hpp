@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/math.hpp>
@@ -29,10 +30,14 @@ inline metrics from_doubles(const double* in) {
 // Cold, as all that a step does on the host: compiled for size.
 template <class Run>
 [[gnu::cold, gnu::noinline]] metrics allreduce_metrics(Run& run, const metrics& own) {
-  std::array<double, 4> sums{};
-  to_doubles(own, sums.data());
-  allreduce_host(run.comm(), sums, reduce_op::sum);
-  return from_doubles(sums.data());
+  if constexpr (comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>) {
+    return own;
+  } else {
+    std::array<double, 4> sums{};
+    to_doubles(own, sums.data());
+    allreduce_host(run.comm(), sums, reduce_op::sum);
+    return from_doubles(sums.data());
+  }
 }
 
 /// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
@@ -44,39 +49,46 @@ template <bool ReadsRatios, class Run, class Outcome>
   std::optional<quantiles> ratios;
   if constexpr (ReadsRatios)
     if (own.applied) ratios = run.trust_ratios();
-  const quantiles q = ratios.value_or(quantiles{});
-  std::array<double, 15> sums{0,
-                              0,
-                              0,
-                              0,
-                              own.squared_global_norm,
-                              own.finite() ? 0.0 : 1.0,  // first the metrics
-                              input_wait,
-                              own.exposed_exchange.value_or(0),
-                              own.loss_scale,
-                              ratios ? 1.0 : 0.0,
-                              q.min,
-                              q.first_quartile,
-                              q.median,
-                              q.third_quartile,
-                              q.max};
-  to_doubles(own.train, sums.data());
-  allreduce_host(run.comm(), sums, reduce_op::sum);
-  const int ranks = run.comm().size();
-  step_record r{own.info, from_doubles(sums.data())};
-  r.grad_norm = core::sqrt(exact ? own.squared_global_norm : sums[4] / ranks);
-  r.grad_norm_local = !exact;
+  step_record r{own.info, own.train, core::sqrt(own.squared_global_norm), !exact};
   if constexpr (exact && requires { run.optimizer().clip_factor(r.grad_norm); })
     if (own.applied) r.clip_factor = run.optimizer().clip_factor(r.grad_norm);
-  r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : core::llround(sums[5]));
+  r.skipped = skipped + ((exact ? own.applied : own.finite()) ? 0 : 1);
   r.seconds = seconds;
-  r.input_wait = sums[6] / ranks;
-  if (own.exposed_exchange) r.exposed_exchange = sums[7] / ranks;
-  if (Run::precision::scales_loss) r.loss_scale = exact ? own.loss_scale : sums[8] / ranks;
+  r.input_wait = input_wait;
+  r.exposed_exchange = own.exposed_exchange;
+  if (Run::precision::scales_loss) r.loss_scale = own.loss_scale;
   r.trust_ratios = ratios;
-  const double n = sums[9];
-  if (!exact && n > 0)
-    r.trust_ratios = {sums[10] / n, sums[11] / n, sums[12] / n, sums[13] / n, sums[14] / n};
+  if constexpr (!comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>) {
+    const quantiles q = ratios.value_or(quantiles{});
+    std::array<double, 15> sums{0,
+                                0,
+                                0,
+                                0,
+                                own.squared_global_norm,
+                                own.finite() ? 0.0 : 1.0,  // first the metrics
+                                input_wait,
+                                own.exposed_exchange.value_or(0),
+                                own.loss_scale,
+                                ratios ? 1.0 : 0.0,
+                                q.min,
+                                q.first_quartile,
+                                q.median,
+                                q.third_quartile,
+                                q.max};
+    to_doubles(own.train, sums.data());
+    allreduce_host(run.comm(), sums, reduce_op::sum);
+    const int ranks = run.comm().size();
+    r.train = from_doubles(sums.data());
+    r.input_wait = sums[6] / ranks;
+    if (own.exposed_exchange) r.exposed_exchange = sums[7] / ranks;
+    if constexpr (!exact) {
+      r.grad_norm = core::sqrt(sums[4] / ranks);
+      r.skipped = skipped + core::llround(sums[5]);
+      if (Run::precision::scales_loss) r.loss_scale = sums[8] / ranks;
+      if (const double n = sums[9]; n > 0)
+        r.trust_ratios = {sums[10] / n, sums[11] / n, sums[12] / n, sums[13] / n, sums[14] / n};
+    }
+  }
   return r;
 }
 

@@ -95,20 +95,40 @@ namespace cordee::inline CORDEE_ABI::detail::train {
   return flags;
 }
 
+/// Where the group of the first of the unfrozen segments begins: those whose names are alike up to
+/// a dot.
+[[gnu::cold, gnu::noinline]] std::size_t first_group(
+    std::span<const segment> table, std::same_as<std::span<const segment>> auto unfrozen) noexcept {
+  const auto group_of = [](const segment& s) { return s.name.substr(0, s.name.find('.')); };
+  std::size_t k = 0;
+  while (k < table.size() && !unfrozen.empty() && group_of(table[k]) != group_of(unfrozen.front()))
+    ++k;
+  return unfrozen.empty() ? 0 : table[k].offset;
+}
+
 /// The type of cpu::allocate_zeros.
 using host_zeros = std::shared_ptr<void> (*)(std::size_t);
 
-/// The value of trainer_options::freeze: a text. The functions above are templates, called by
-/// pointers that the constructor from a text sets, so that programs which freeze nothing do not
+/// Called where layers are frozen. By pointers, so that programs which freeze nothing do not
 /// compile them.
+struct frozen_functions {
+  std::string (*describe)(std::string_view);
+  core::pod_vector<std::uint8_t> (*flags)(std::span<const segment>, std::string_view);
+  core::pod_vector<segment> (*unfrozen)(std::span<const segment>, std::string_view);
+  std::size_t (*first_group)(std::span<const segment>, std::span<const segment>) noexcept;
+  host_zeros allocate_zeros;
+};
+
+/// The value of trainer_options::freeze: a text. The functions above are templates, called by
+/// pointers that the constructor from a text sets.
 class frozen_layers {
  public:
   frozen_layers() = default;
   template <std::convertible_to<std::string_view> Text>
   [[gnu::cold]] frozen_layers(const Text& names) : names_(std::string_view(names)) {
-    static constexpr function_table called{describe_frozen, frozen_flags, unfrozen,
-                                           cpu::allocate_zeros};
-    table_ = &called;
+    static constexpr frozen_functions all{describe_frozen, frozen_flags, unfrozen, first_group,
+                                          cpu::allocate_zeros};
+    called_ = &all;
   }
   [[gnu::cold, gnu::noinline]] frozen_layers(const frozen_layers&) = default;
   [[gnu::cold, gnu::noinline]] frozen_layers& operator=(const frozen_layers&) = default;
@@ -116,30 +136,21 @@ class frozen_layers {
 
   [[nodiscard]] bool empty() const { return names_.empty(); }
   [[nodiscard]] std::string describe() const {
-    return empty() ? std::string() : table_->describe(names_);
+    return empty() ? std::string() : called_->describe(names_);
   }
   [[nodiscard]] core::pod_vector<std::uint8_t> flags(std::span<const segment> table) const {
-    return empty() ? core::pod_vector<std::uint8_t>() : table_->flags(table, names_);
+    return empty() ? core::pod_vector<std::uint8_t>() : called_->flags(table, names_);
   }
   /// The trainable segments that are not frozen; empty: all of the table's.
   [[nodiscard]] core::pod_vector<segment> unfrozen_segments(std::span<const segment> table) const {
-    return empty() ? core::pod_vector<segment>() : table_->unfrozen(table, names_);
+    return empty() ? core::pod_vector<segment>() : called_->unfrozen(table, names_);
   }
-  /// cpu::allocate_zeros; null where nothing is frozen.
-  [[nodiscard]] host_zeros allocate_zeros() const {
-    return empty() ? nullptr : table_->allocate_zeros;
-  }
+  /// Null where nothing is frozen.
+  [[nodiscard]] const frozen_functions* called() const { return empty() ? nullptr : called_; }
 
  private:
-  struct function_table {
-    std::string (*describe)(std::string_view);
-    core::pod_vector<std::uint8_t> (*flags)(std::span<const segment>, std::string_view);
-    core::pod_vector<segment> (*unfrozen)(std::span<const segment>, std::string_view);
-    host_zeros allocate_zeros;
-  };
-
   std::string names_;
-  const function_table* table_ = nullptr;
+  const frozen_functions* called_ = nullptr;
 };
 
 /// Whether a model has running statistics, as far as the compiler knows its table.

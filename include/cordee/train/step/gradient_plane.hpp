@@ -31,17 +31,6 @@ inline constexpr frozen_gradients frozen_gradients_of =
     : nn::TakesPlanePart<M> ? frozen_gradients::none
                             : frozen_gradients::from_first_group;
 
-/// Where the group of the first of the unfrozen segments begins: those whose names are alike up to
-/// a dot.
-[[gnu::cold, gnu::noinline]] inline std::size_t first_group(std::span<const segment> table,
-                                                            std::span<const segment> unfrozen) {
-  const auto group_of = [](const segment& s) { return s.name.substr(0, s.name.find('.')); };
-  std::size_t k = 0;
-  while (k < table.size() && !unfrozen.empty() && group_of(table[k]) != group_of(unfrozen.front()))
-    ++k;
-  return unfrozen.empty() ? 0 : table[k].offset;
-}
-
 /// What backward of the model M gets of a run's planes.
 template <class M, class Planes>
 auto gradients_for(Planes& planes) {
@@ -56,21 +45,23 @@ class gradient_plane {
  public:
   using segments = std::span<const segment>;
 
-  /// `unfrozen`: empty where none is frozen. `registered`: of the transport, or null. `zeros` is
-  /// called where some are frozen, in memory of the host that is not registered.
+  /// `unfrozen`: empty where none is frozen; else `called` is not null. `registered`: of the
+  /// transport, or null.
   [[gnu::cold]] gradient_plane(const D& device, segments table, segments unfrozen,
                                frozen_gradients written, std::shared_ptr<void> registered,
-                               host_zeros zeros = cpu::allocate_zeros)
+                               const frozen_functions* called = nullptr)
       : offset_(written == frozen_gradients::none && !unfrozen.empty() ? unfrozen[0].offset : 0),
         size_(size_of(table, unfrozen, written)),
-        first_written_(written == frozen_gradients::all ? 0 : first_group(table, unfrozen)),
+        first_written_(written == frozen_gradients::all || unfrozen.empty()
+                           ? 0
+                           : called->first_group(table, unfrozen)),
         memory_(std::move(registered)) {
     if (memory_ != nullptr) {
       const typename D::stream s{};
       device.clear(memory_.get(), size_ * sizeof(Real), s);
       device.finish(s);
     } else if (!unfrozen.empty()) {
-      memory_ = allocate(device, size_, written, zeros);
+      memory_ = allocate(device, size_, written, called->allocate_zeros);
     }
   }
 

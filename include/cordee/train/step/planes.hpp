@@ -47,7 +47,7 @@ class planes {
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
         gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory),
-                   frozen.allocate_zeros()),
+                   frozen.called()),
         arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
@@ -74,10 +74,10 @@ class planes {
 
   [[nodiscard]] span weights() { return arena_.plane(0); }
   /// The gradients, or slot k of the optimizer or k - O::slots of the reducer: as much as there is.
-  [[nodiscard, gnu::noinline]] part held_grads() {
+  [[nodiscard, gnu::cold, gnu::noinline]] part held_grads() {
     return gradients_.is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
   }
-  [[nodiscard, gnu::noinline]] part held_slot(int k) {
+  [[nodiscard, gnu::cold, gnu::noinline]] part held_slot(int k) {
     return {arena_.plane(first_slot() + k), first_slot_offset()};
   }
   [[nodiscard]] span grads() {
