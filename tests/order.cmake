@@ -11,10 +11,11 @@ set(waiting_test 30)
 set(longest_test 25)
 set(long_test 20)
 
-# Tests of these files, NAME or NAME followed by more, are a test FOLDER.NAME beside the test FOLDER, of the same program.
+# Tests of these files, PATH or PATH followed by more, are a test FOLDER.NAME beside the test FOLDER, of the same program;
+# NAME is the path's last part.
 set(cordee_parts_ops engines)
-set(cordee_parts_comm gossip ring)
-set(cordee_parts_train trainer_emulated adversarial frozen goldens fit)
+set(cordee_parts_comm reducers/gossip reducers/ring)
+set(cordee_parts_train trainer_emulated adversarial step/frozen goldens fit)
 
 # cordee_add_parts(FOLDER SOURCES [OPTION...]): the tests of a folder's program. Each case is in one of them: the patterns that
 # select those of the parts are excluded from the test FOLDER.
@@ -22,13 +23,18 @@ function(cordee_add_parts folder sources)
   set(names)
   set(excluded)
   foreach(part IN LISTS cordee_parts_${folder})
+    file(GLOB found ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/${part}*)
+    if(NOT found)
+      message(FATAL_ERROR "tests/order.cmake: there is no ${folder}/${part}*")
+    endif()
     set(files ${sources})
     list(FILTER files INCLUDE REGEX "/${folder}/${part}")
     if(files)
+      get_filename_component(name ${part} NAME)
       set(pattern "*/tests/${folder}/${part}*")
       list(APPEND excluded ${pattern})
-      list(APPEND names ${folder}.${part})
-      add_test(NAME ${folder}.${part} COMMAND test_${folder} --source-file=${pattern} ${ARGN})
+      list(APPEND names ${folder}.${name})
+      add_test(NAME ${folder}.${name} COMMAND test_${folder} --source-file=${pattern} ${ARGN})
     endif()
   endforeach()
   if(excluded)
