@@ -202,7 +202,7 @@ void add_options(CLI::App& app, settings& s) {
   const auto ranks = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Ranks");
   };
-  ranks("--ranks", s.ranks, "Workers, with --transport threads")->check(positive);
+  ranks("--ranks", s.ranks, "Ranks, with --transport threads")->check(positive);
   ranks("--transport", s.transport, "threads of this process, or mpi: processes that mpirun starts")
       ->check(IsMember({"threads", "mpi"}));
   ranks("--reducer", s.reducer,

@@ -128,6 +128,9 @@ TEST_CASE("with_mean_model: has the mean of the ranks' weights, and restores the
       return run.weights()[0];
     });
     CHECK(close(inside, 0.5 - 0.1 * (0.5 - 0.4), 1e-15));
+    double seen = 0;
+    run.with_mean_model([&] { seen = run.weights()[0]; });  // a function without a result
+    CHECK(seen == inside);
     CHECK(same_bits(before, copy(run.weights())));
     CHECK(run.packed_parameters().span()[0] == before[0]);
     return 0;

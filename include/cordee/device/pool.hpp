@@ -44,7 +44,8 @@ inline bool keep_spinning(int polls) {
 /// Requires one caller at a time.
 class pool {
  public:
-  [[gnu::cold]] explicit pool(int workers) : workers_(workers), threads_(static_cast<std::size_t>(workers - 1)) {}
+  [[gnu::cold]] explicit pool(int workers)
+      : workers_(workers), threads_(static_cast<std::size_t>(workers - 1)) {}
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
   [[gnu::cold]] ~pool() {

@@ -25,5 +25,5 @@ TEST_CASE("solo: mix leaves every bit, that of a NaN included") {
 }
 
 TEST_CASE("solo: it describes itself") {
-  CHECK(solo{}.describe() == "solo: one worker, nothing is exchanged");
+  CHECK(solo{}.describe() == "solo: one rank, nothing is exchanged");
 }

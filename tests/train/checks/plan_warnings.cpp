@@ -7,6 +7,7 @@
 
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>
 #include <cordee/schedule/polynomial.hpp>
 #include <cordee/schedule/warmup.hpp>
@@ -76,6 +77,29 @@ TEST_CASE("fit: gives its callbacks the plan's warnings") {
   run.fit(feed, 2, planned{&warnings});
   REQUIRE(!warnings.empty());
   CHECK(contains(warnings.back(), "the learning rate is 0 from epoch 1 on, and the run has 2"));
+}
+
+TEST_CASE("fit: a further fit that takes no step says so") {
+  struct planned {
+    std::vector<std::string>* warnings;
+    void begin(const run_plan& p) { *warnings = p.warnings; }
+  };
+  std::vector<std::string> warnings;
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, constant{0.01}, solo{}};
+  toy_loader feed;
+  const auto says_so = [&] {
+    return !warnings.empty() && contains(warnings.back(), "has read 2 epochs, so that this fit");
+  };
+  run.fit(feed, 2, planned{&warnings});
+  CHECK(!says_so());
+  CHECK(run.fit(feed, 3, planned{&warnings}).steps > 0);
+  CHECK(!says_so());
+  toy_loader other;
+  trainer again{model, sgd{}, constant{0.01}, solo{}};
+  again.fit(other, 2);
+  CHECK(again.fit(other, 2, planned{&warnings}).steps == 0);
+  CHECK(says_so());
 }
 
 TEST_CASE("plan_warnings: an adaptive schedule's learning rates are not known") {

@@ -36,7 +36,7 @@ struct doubling {
   void precondition(const Gradients& gradients, const step_info& info) {
     CHECK(info.step == steps++);
     CHECK(passes == steps);
-    for (double& g : gradients) g *= 2;
+    for (double& g : std::span<double>(gradients.numbers)) g *= 2;
   }
 };
 struct doubled_sgd : sgd {

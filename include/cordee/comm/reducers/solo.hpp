@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reducer of one worker: W is the 1 x 1 identity, and nothing is exchanged.
+// The reducer of one rank: W is the 1 x 1 identity, and nothing is exchanged.
 #pragma once
 
 #include <cordee/comm/reducers/reducer.hpp>
@@ -29,7 +29,7 @@ struct solo {
   void mix(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {}
 
   /// One line for logs.
-  [[nodiscard]] std::string describe() const { return "solo: one worker, nothing is exchanged"; }
+  [[nodiscard]] std::string describe() const { return "solo: one rank, nothing is exchanged"; }
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process: N workers on one laptop, in one debugger.
+// Ranks as threads of one process: N ranks on one laptop, in one debugger.
 //
 // A long message is a pointer in the receiver's queue: the receiver copies (or adds) straight out
 // of the sender's memory, and the sender waits until it has. A short one is copied into the queue.

@@ -90,6 +90,10 @@ template <class Run, class F>
     if (auto text = schedule_warning(at, learning_rates, epochs); !text.empty())
       out.push_back(std::move(text));
   }
+  if (feed.step() > 0 && feed.step() >= feed.steps(epochs))
+    out.push_back(concat("the loader has read ", feed.epoch(feed.step()),
+                         " epochs, so that this fit takes no step: its number of epochs counts "
+                         "from the beginning of the run"));
   const double radius = disagreement_radius(run.optimizer(), run.reducer());
   if (radius > warning_radius) out.push_back(describe_radius(radius));
   return out;

@@ -124,10 +124,18 @@ auto with_mean_model(Run& run, const F& f) {
                 (range.size - run.statistics().size) * sizeof(real), s);
   comm::allreduce_mean(run.comm(), device, Run::weights_differ ? range : run.statistics(), s);
   pack();
-  auto result = f();  // not const: it may be a type that only moves
-  device.copy(range.data, before.span().data, range.size * sizeof(real), s);
-  pack();
-  return result;
+  const auto restore = [&] {
+    device.copy(range.data, before.span().data, range.size * sizeof(real), s);
+    pack();
+  };
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+    restore();
+  } else {
+    auto result = f();  // not const: it may be a type that only moves
+    restore();
+    return result;
+  }
 }
 
 /// Forward passes of the mean model over this rank's slice of the data; f(batch) after each.

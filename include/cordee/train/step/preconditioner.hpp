@@ -9,7 +9,8 @@
 //   preconditioner(optimizer, comm, table, trainables)   segments; trainables are those not frozen
 //   begin_pass(batch, info)                          before a micro-batch's backward
 //   observe(segment, samples)                        from the layers (nn/sample_gradients.hpp)
-//   precondition(gradients, info)                    the mean gradient, before accept; collective
+//   precondition(gradients, info)                    the mean gradient of the trained segments,
+//                                                    at its offsets in the table; collective
 //   state(applied), restore(numbers)                 optional: what a checkpoint saves of it
 //
 // It is a member of the trainer's bucket_exchange: what it holds has another size than a plane. It

@@ -34,7 +34,7 @@ struct asynchronous {
   /// n of n-softsync (Zhang et al. 2015): one update is the mean of floor(ranks / n) pushes, and of
   /// one push where n exceeds the number of ranks. Range: 1 or more, else usage_error.
   int softsync = unlimited;
-  /// How far a worker may be ahead of the slowest before it waits (Ho et al. 2013). Unit: steps.
+  /// How far a rank may be ahead of the slowest before it waits (Ho et al. 2013). Unit: steps.
   /// Range: 0 or more, else usage_error.
   int staleness_bound = unlimited;
   /// Whether a push is multiplied by 1 / max(1, its staleness) before it is averaged.
