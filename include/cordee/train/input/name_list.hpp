@@ -57,7 +57,7 @@ class name_list {
 
   [[gnu::cold, gnu::noinline]] void add(std::string_view name) {
     text_.append(name);
-    text_.append({"", 1});
+    text_.append({"\0", 1});
   }
   [[nodiscard]] bool empty() const { return text_.empty(); }
   /// For take(), while the list is as it is.
