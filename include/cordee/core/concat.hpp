@@ -70,7 +70,9 @@ class exact_numbers {
   if (p.kind == part::real) {
     char* end = std::to_chars(first, last, p.number, std::chars_format::general, 6).ptr;
     double read = 0;
-    if (writes_exact_numbers && (std::from_chars(first, end, read), read != p.number))
+    if (writes_exact_numbers) std::from_chars(first, end, read);
+    // Bits are compared, since programs on integers alone have this code.
+    if (writes_exact_numbers && __builtin_memcmp(&read, &p.number, sizeof read) != 0)
       end = std::to_chars(first, last, p.number).ptr;
     return {first, end};
   }
