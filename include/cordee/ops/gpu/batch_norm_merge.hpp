@@ -174,19 +174,19 @@ struct parameter_gradient_op {
   }
   /// Of one group, which has these sums.
   CORDEE_DEVICE void add(std::size_t c, double shift_sum, double scale_sum) const {
-    if (dbeta != nullptr) dbeta[c] = static_cast<Real>(before(dbeta[c]) + shift_sum);
-    if (dgamma != nullptr) dgamma[c] = static_cast<Real>(before(dgamma[c]) + scale_sum);
+    if (dbeta != nullptr) dbeta[c] = static_cast<Real>(before(dbeta + c) + shift_sum);
+    if (dgamma != nullptr) dgamma[c] = static_cast<Real>(before(dgamma + c) + scale_sum);
   }
 
  private:
   CORDEE_DEVICE void sum_groups(std::size_t c, const double* sums, Real* gradient) const {
     if (gradient == nullptr) return;
-    double sum = before(gradient[c]);
+    double sum = before(gradient + c);
     for (std::size_t at = c; at < groups * lanes; at += lanes) sum += sums[at];
     gradient[c] = static_cast<Real>(sum);
   }
-  [[nodiscard]] CORDEE_DEVICE double before(Real gradient) const {
-    return accumulate ? static_cast<double>(gradient) : 0;
+  [[nodiscard]] CORDEE_DEVICE double before(const Real* gradient) const {
+    return accumulate ? static_cast<double>(*gradient) : 0;
   }
 };
 
