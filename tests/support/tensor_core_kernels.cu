@@ -25,7 +25,7 @@ using correlation = correlation_kernel<N, Tile, Prologue, Epilogue>;
 template <class N, class Tile, class Prologue = identity_prologue,
           class Epilogue = store_moments<N>>
 using one_tap = correlation_kernel<N, Tile, Prologue, Epilogue, true>;
-template <class N, class Tile>
+template <class N, class Tile, bool OneTap, std::size_t Parts>
 using dgrad = dgrad_kernel<N, Tile, store_epilogue<N>, float, OneTap, Parts>;
 template <class Tile, bool OneTap, std::size_t Parts>
 using byte_dgrad = dgrad_kernel<bfloat, Tile, straight_through_epilogue, float, OneTap, Parts>;
