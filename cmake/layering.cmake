@@ -26,7 +26,7 @@ set(needs_infer core precision device ops io nn infer data/dataset.hpp
   train/int8/calibrate.hpp train/int8/correct_bias.hpp train/measure/evaluate.hpp train/int8/quantization_report.hpp)
 set(needs_testing ${needs_train} images/encoded_dataset.hpp testing)
 
-set(divided comm train infer ops_engines_direct)  # / as _
+set(divided comm train infer ops_engines_direct ops_engines_amx)  # / as _
 set(parts_comm failure transports topologies reducers)
 set(needs_comm_failure)
 set(needs_comm_transports failure)
@@ -47,6 +47,10 @@ set(needs_infer_file program)
 set(needs_infer_cpu program)
 set(needs_infer_gpu program)
 set(needs_infer_onnx program)
+set(parts_ops_engines_amx tiles bf16 int8)
+set(needs_ops_engines_amx_tiles)
+set(needs_ops_engines_amx_bf16 tiles)
+set(needs_ops_engines_amx_int8 tiles)
 set(parts_ops_engines_direct tiles bf16 int8)
 set(needs_ops_engines_direct_tiles)
 set(needs_ops_engines_direct_bf16 tiles)

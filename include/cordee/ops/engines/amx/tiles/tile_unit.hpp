@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Eight tiles of at most 16 rows of 64 bytes, and products of them (AMX): as the processor's
+// instructions, and as plain C++ with the same bits.
+//
+//   bf16    c[m, n] += even + odd,  even = sum over k of a[m, 2k] b[k, n, 0],  odd with 2k+1 and 1
+//   bytes   c[m, n] += sum over k and i < 4 of  a[m, 4k+i] b[k, n, i]       modulo 2^32
+//
+// with c (M, N) of 32 bits, a (M, 4K bytes) and b (K, N, 4 bytes): the operands of a step of the
+// sum are adjacent in b, too. Each of bf16's two sums is a chain of fused multiply-adds in fp32 in
+// the order of k, begun with zero; then they are added to each other, and that sum to c. All round
+// to nearest, and subnormal operands and results are zero (Intel's manual, TDPBF16PS). So the bits
+// of a sum depend on how many terms one product takes: 2^24 + 1 + 1 is 2^24 + 2.
+//
+// Kernels are templates over the unit. Tiles are named by constants, since an instruction names
+// its registers.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
+#include <immintrin.h>
+#define CORDEE_AMX 1
+#endif
+
+#include <cordee/precision/bf16.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::ops {
+
+inline constexpr int tile_rows = 16;   ///< At most, of a tile.
+inline constexpr int tile_bytes = 64;  ///< At most, of a row.
+inline constexpr int tile_count = 8;   ///< Of a unit.
+
+/// Rows, and bytes of each row, of the eight tiles; 0 and 0: not used. In the order of LDTILECFG.
+struct alignas(64) tile_shapes {
+  std::uint8_t palette = 1, start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  constexpr tile_shapes& set(int tile, int tile_rows_of, int bytes) {
+    rows[tile] = static_cast<std::uint8_t>(tile_rows_of);
+    row_bytes[tile] = static_cast<std::uint16_t>(bytes);
+    return *this;
+  }
+};
+static_assert(sizeof(tile_shapes) == 64);
+
+/// A unit is configured by its constructor and released by its destructor, on one thread, which has
+/// no other meanwhile. A tile's rows lie `pitch` bytes apart in memory; bytes and rows beyond its
+/// shape are neither read nor written.
+template <class U>
+concept TileUnit = std::constructible_from<U, const tile_shapes&> && !std::copyable<U> &&
+                   requires(U u, const void* from, void* to, std::ptrdiff_t pitch) {
+                     u.template zero<0>();
+                     u.template load<1>(from, pitch);
+                     u.template store<0>(to, pitch);
+                     u.template add_bf16<0, 1, 2>();
+                     u.template add_bytes<0, 1, 2>();
+                   };
+
+/// The unit in plain C++.
+class tile_model {
+ public:
+  explicit tile_model(const tile_shapes& shapes) : shapes_(shapes) {}
+  tile_model(const tile_model&) = delete;
+  tile_model& operator=(const tile_model&) = delete;
+
+  template <int T>
+  void zero() {
+    std::memset(tiles_[T], 0, sizeof tiles_[T]);
+  }
+  template <int T>
+  void load(const void* from, std::ptrdiff_t pitch) {
+    zero<T>();
+    for (int r = 0; r < rows(T); ++r)
+      std::memcpy(tiles_[T] + r * tile_bytes, static_cast<const std::byte*>(from) + r * pitch,
+                  bytes(T));
+  }
+  template <int T>
+  void store(void* to, std::ptrdiff_t pitch) const {
+    for (int r = 0; r < rows(T); ++r)
+      std::memcpy(static_cast<std::byte*>(to) + r * pitch, tiles_[T] + r * tile_bytes, bytes(T));
+  }
+  /// Tile C += A B of bf16, C in fp32.
+  template <int C, int A, int B>
+  void add_bf16() {
+    constexpr int N = tile_bytes / 4;
+    const int steps = static_cast<int>(bytes(A) / 4);
+    float even_of_b[tile_rows][N], odd_of_b[tile_rows][N];
+    for (int k = 0; k < steps; ++k)
+      for (int n = 0; n < N; ++n) {
+        even_of_b[k][n] = operand(B, k, 2 * n);
+        odd_of_b[k][n] = operand(B, k, 2 * n + 1);
+      }
+    for (int m = 0; m < rows(C); ++m) {
+      float even[N] = {}, odd[N] = {};
+      for (int k = 0; k < steps; ++k) {
+        const float a = operand(A, m, 2 * k), next = operand(A, m, 2 * k + 1);
+        for (int n = 0; n < N; ++n) {
+          even[n] = flushed(std::fma(a, even_of_b[k][n], even[n]));
+          odd[n] = flushed(std::fma(next, odd_of_b[k][n], odd[n]));
+        }
+      }
+      for (int n = 0; n < static_cast<int>(bytes(C) / 4); ++n) {
+        std::byte* const at = tiles_[C] + m * tile_bytes + n * 4;
+        const float sum = flushed(flushed(number<float>(at)) + flushed(even[n] + odd[n]));
+        std::memcpy(at, &sum, 4);
+      }
+    }
+  }
+  /// Tile C += A B, A of unsigned bytes, B of signed ones, C of 32-bit integers.
+  template <int C, int A, int B>
+  void add_bytes() {
+    for (int m = 0; m < rows(C); ++m)
+      for (int n = 0; n < static_cast<int>(bytes(C) / 4); ++n) {
+        std::byte* const at = tiles_[C] + m * tile_bytes + n * 4;
+        auto sum = number<std::uint32_t>(at);
+        for (int i = 0; i < static_cast<int>(bytes(A)); ++i)
+          sum += static_cast<std::uint32_t>(
+              number<std::uint8_t>(tiles_[A] + m * tile_bytes + i) *
+              number<std::int8_t>(tiles_[B] + i / 4 * tile_bytes + 4 * n + i % 4));
+        std::memcpy(at, &sum, 4);
+      }
+  }
+
+ private:
+  template <class X>
+  static X number(const std::byte* from) {
+    X x;
+    std::memcpy(&x, from, sizeof x);
+    return x;
+  }
+  static float flushed(float x) {
+    return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+  }
+  /// Number i of bf16 in row r of a tile.
+  [[nodiscard]] float operand(int tile, int r, int i) const {
+    return flushed(bfloat{number<std::uint16_t>(tiles_[tile] + r * tile_bytes + 2 * i)}.exact());
+  }
+  [[nodiscard]] int rows(int tile) const { return shapes_.rows[tile]; }
+  [[nodiscard]] std::size_t bytes(int tile) const { return shapes_.row_bytes[tile]; }
+
+  tile_shapes shapes_;
+  alignas(64) std::byte tiles_[tile_count][tile_rows * tile_bytes] = {};
+};
+static_assert(TileUnit<tile_model>);
+
+#if defined(CORDEE_AMX)
+/// The processor's unit. Requires the system's permission (amx/permission.hpp); else the process
+/// ends by SIGILL.
+class tile_registers {
+ public:
+  explicit tile_registers(const tile_shapes& shapes) { _tile_loadconfig(&shapes); }
+  tile_registers(const tile_registers&) = delete;
+  tile_registers& operator=(const tile_registers&) = delete;
+  ~tile_registers() { _tile_release(); }
+
+  template <int T>
+  [[gnu::always_inline]] void zero() {
+    _tile_zero(T);
+  }
+  template <int T>
+  [[gnu::always_inline]] void load(const void* from, std::ptrdiff_t pitch) {
+    _tile_loadd(T, from, pitch);
+  }
+  template <int T>
+  [[gnu::always_inline]] void store(void* to, std::ptrdiff_t pitch) const {
+    _tile_stored(T, to, pitch);
+  }
+  template <int C, int A, int B>
+  [[gnu::always_inline]] void add_bf16() {
+    _tile_dpbf16ps(C, A, B);
+  }
+  template <int C, int A, int B>
+  [[gnu::always_inline]] void add_bytes() {
+    _tile_dpbusd(C, A, B);
+  }
+};
+static_assert(TileUnit<tile_registers>);
+using default_tile_unit = tile_registers;
+#else
+using default_tile_unit = tile_model;
+#endif
+
+}  // namespace cordee::inline CORDEE_ABI::detail::ops
