@@ -155,14 +155,14 @@ class tile_model {
 static_assert(TileUnit<tile_model>);
 
 #if defined(CORDEE_AMX)
-/// The processor's unit. Requires the system's permission (amx/permission.hpp); else the process
+/// The processor's unit. Requires the system's permission (amx/tiles/permission.hpp); else the process
 /// ends by SIGILL.
-class tile_registers {
+class amx_tiles {
  public:
-  explicit tile_registers(const tile_shapes& shapes) { _tile_loadconfig(&shapes); }
-  tile_registers(const tile_registers&) = delete;
-  tile_registers& operator=(const tile_registers&) = delete;
-  ~tile_registers() { _tile_release(); }
+  explicit amx_tiles(const tile_shapes& shapes) { _tile_loadconfig(&shapes); }
+  amx_tiles(const amx_tiles&) = delete;
+  amx_tiles& operator=(const amx_tiles&) = delete;
+  ~amx_tiles() { _tile_release(); }
 
   template <int T>
   [[gnu::always_inline]] void zero() {
@@ -185,8 +185,8 @@ class tile_registers {
     _tile_dpbusd(C, A, B);
   }
 };
-static_assert(TileUnit<tile_registers>);
-using default_tile_unit = tile_registers;
+static_assert(TileUnit<amx_tiles>);
+using default_tile_unit = amx_tiles;
 #else
 using default_tile_unit = tile_model;
 #endif
