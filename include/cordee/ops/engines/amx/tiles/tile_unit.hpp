@@ -27,7 +27,6 @@
 #include <type_traits>
 
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
-#include <immintrin.h>
 #define CORDEE_AMX 1
 #endif
 
@@ -155,34 +154,37 @@ class tile_model {
 static_assert(TileUnit<tile_model>);
 
 #if defined(CORDEE_AMX)
-/// The processor's unit. Requires the system's permission (amx/tiles/permission.hpp); else the process
-/// ends by SIGILL.
+/// The processor's unit. In assembly, since g++ 12's intrinsics paste the name of a tile into it,
+/// which a template's parameter is not. Requires the system's permission (amx/tiles/permission.hpp);
+/// else the process ends by SIGILL.
 class amx_tiles {
  public:
-  explicit amx_tiles(const tile_shapes& shapes) { _tile_loadconfig(&shapes); }
+  explicit amx_tiles(const tile_shapes& shapes) {
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+  }
   amx_tiles(const amx_tiles&) = delete;
   amx_tiles& operator=(const amx_tiles&) = delete;
-  ~amx_tiles() { _tile_release(); }
+  ~amx_tiles() { __asm__ volatile("tilerelease"); }
 
   template <int T>
   [[gnu::always_inline]] void zero() {
-    _tile_zero(T);
+    __asm__ volatile("tilezero %%tmm%c0" : : "i"(T));
   }
   template <int T>
   [[gnu::always_inline]] void load(const void* from, std::ptrdiff_t pitch) {
-    _tile_loadd(T, from, pitch);
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(pitch), "i"(T) : "memory");
   }
   template <int T>
   [[gnu::always_inline]] void store(void* to, std::ptrdiff_t pitch) const {
-    _tile_stored(T, to, pitch);
+    __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(pitch), "i"(T) : "memory");
   }
   template <int C, int A, int B>
   [[gnu::always_inline]] void add_bf16() {
-    _tile_dpbf16ps(C, A, B);
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
   }
   template <int C, int A, int B>
   [[gnu::always_inline]] void add_bytes() {
-    _tile_dpbusd(C, A, B);
+    __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
   }
 };
 static_assert(TileUnit<amx_tiles>);
