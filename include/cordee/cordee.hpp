@@ -49,6 +49,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/data/augmentation.hpp>
+#include <cordee/data/batch_source.hpp>
 #include <cordee/data/cifar.hpp>
 #include <cordee/data/compose.hpp>
 #include <cordee/data/cutmix.hpp>
@@ -75,6 +76,7 @@
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/cross_entropy.hpp>
+#include <cordee/nn/custom_model.hpp>
 #include <cordee/nn/dropout.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/linear.hpp>
@@ -82,6 +84,7 @@
 #include <cordee/nn/mean_squared_error.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/network.hpp>
+#include <cordee/nn/parameter_list.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/relu.hpp>

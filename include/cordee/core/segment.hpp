@@ -58,6 +58,9 @@ inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kin
 
 }  // namespace detail::core
 
+/// Sides of a tensor in files; unused ones are zero, and follow the others.
+using tensor_shape = std::array<int, 6>;
+
 /// One parameter tensor, in torchvision's order: (K, C, R, S) for convolutions.
 struct segment {
   std::string_view name;  ///< Name in files, as torchvision's: layer1.0.conv1.weight.
@@ -65,7 +68,7 @@ struct segment {
   cordee::kind kind = cordee::kind::weight;
   /// First number in every plane (`offset`, a multiple of 64), and how many (`size`).
   std::size_t offset = 0, size = 0;
-  std::array<int, 4> shape{};  ///< Shape in files; unused dimensions are zero.
+  tensor_shape shape{};  ///< Shape in files; all zero: `size` numbers.
 
   /// offset + size, without padding.
   [[nodiscard]] constexpr std::size_t end() const { return offset + size; }
@@ -134,7 +137,8 @@ constexpr std::uint64_t fingerprint(std::span<const segment> table) {
     mix(static_cast<std::uint64_t>(s.kind));
     mix(s.offset);
     mix(s.size);
-    for (const int n : s.shape) mix(static_cast<std::uint64_t>(n));
+    for (std::size_t d = 0; d < s.shape.size(); ++d)  // beyond four, of those that have them
+      if (d < 4 || s.shape[d] > 0) mix(static_cast<std::uint64_t>(s.shape[d]));
   }
   return hash;
 }

@@ -158,6 +158,21 @@ struct batch {
   }
 };
 
+/// One micro-batch of this rank of data of your own: what the trainer must know of it, and the
+/// data. Pixels and labels are empty.
+template <class Data, class D>
+struct data_batch : batch<D> {
+  const Data* data = nullptr;  ///< The samples, in the form that the model reads.
+
+  /// Returns a copy with this loss scale and epoch.
+  [[nodiscard]] constexpr data_batch with_loss_scale(double scale, double at_epoch) const {
+    data_batch b = *this;
+    b.loss_scale = scale;
+    b.epoch = at_epoch;
+    return b;
+  }
+};
+
 /// Sums over samples, so that metrics of micro-batches and ranks add up. A mixed sample is counted
 /// as right where the label of the larger weight is found.
 struct metrics {

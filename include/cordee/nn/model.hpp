@@ -22,8 +22,27 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A network that the trainer can train.
-///   segments      constant, in forward order, statistics after the trainable segments
+namespace detail::nn {
+
+/// What one micro-batch of a model is: M::batch_type, or by default a batch of images.
+template <class M>
+struct batch_type_of {
+  using type = batch<typename M::device>;
+};
+template <class M>
+  requires requires { typename M::batch_type; }
+struct batch_type_of<M> {
+  using type = typename M::batch_type;
+};
+template <class M>
+using batch_of = typename batch_type_of<M>::type;
+
+}  // namespace detail::nn
+
+/// What the trainer can train: a network of images, or a model of other data, whose
+/// `batch_type` is that of its micro-batches (data_batch).
+///   segments      in forward order, statistics after the trainable segments; the same in every
+///                 call, and as long as the model lives
 ///   forward       in training, updates the running statistics in `plane`, of an empty batch only
 ///                 where other ranks share theirs, and multiplies each sample's loss by the batch's
 ///                 loss_weight()
@@ -35,11 +54,9 @@ namespace cordee::inline CORDEE_ABI {
 template <class M>
 concept Model = std::movable<M> && Precision<typename M::precision> && Device<typename M::device> &&
                 requires(M m, span_on<typename M::precision::master, typename M::device> plane,
-                         typename M::packed_parameters packed, const batch<typename M::device> b,
+                         typename M::packed_parameters packed, const detail::nn::batch_of<M> b,
                          phase p, typename M::device::stream s, void (*ready)(std::size_t)) {
-                  { M::segments() } -> std::convertible_to<std::span<const segment>>;
-                  { M::input } -> std::convertible_to<extent>;
-                  { M::classes } -> std::convertible_to<int>;
+                  { m.segments() } -> std::convertible_to<std::span<const segment>>;
                   { m.initialize(plane, std::uint64_t{}) } -> std::same_as<void>;
                   { m.make_packed_parameters() } -> std::same_as<typename M::packed_parameters>;
                   { m.pack_parameters(plane, packed, s) } -> std::same_as<void>;
@@ -51,6 +68,14 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
 
 namespace detail::nn {
 
+/// A model of images in classes, whose `input` and `classes` are constants: what loaders of images,
+/// evaluation on data sets and prediction need.
+template <class M>
+concept ImageModel = Model<M> && std::same_as<batch_of<M>, batch<typename M::device>> && requires {
+  { M::input } -> std::convertible_to<extent>;
+  { M::classes } -> std::convertible_to<int>;
+};
+
 // Optional members of a model, of which nn/adversarial.hpp has all:
 //   look_ahead(packed, batches, seed, step)   before each step, the micro-batches of the next one
 //   pack_anew(plane, packed, s)               packs weights that do not follow from those before
@@ -61,10 +86,10 @@ namespace detail::nn {
 //                                             gradients need no memory
 
 template <class M>
-concept LooksAhead = requires(M m, const typename M::packed_parameters& packed,
-                              std::span<const batch<typename M::device>> next) {
-  m.look_ahead(packed, next, std::uint64_t{}, std::int64_t{});
-};
+concept LooksAhead =
+    requires(M m, const typename M::packed_parameters& packed, std::span<const batch_of<M>> next) {
+      m.look_ahead(packed, next, std::uint64_t{}, std::int64_t{});
+    };
 template <class M>
 concept TakesPlanePart =
     requires { requires M::skips_frozen_gradients; } &&

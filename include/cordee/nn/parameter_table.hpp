@@ -83,7 +83,7 @@ class parameter_registry {
   constexpr void leave(const scope& parent) { scope_ = parent; }  ///< Returns to a scope.
 
   /// Adds a tensor of the current scope; dimensions of zero are absent.
-  constexpr void add_tensor(std::string_view leaf, kind tensor_kind, std::array<int, 4> shape,
+  constexpr void add_tensor(std::string_view leaf, kind tensor_kind, tensor_shape shape,
                             detail::nn::initializer initial) {
     std::size_t size = 1;
     for (const int n : shape)

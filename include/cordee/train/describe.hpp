@@ -86,6 +86,15 @@ std::string describe_bucket_limit(const trainer_options& options) {
   return concat(", of at most ", core::grouped(limit.bytes), " by ", limit.decided_by);
 }
 
+/// ", image 3 x 32 x 32, 10 classes" of a model of images.
+template <class M>
+std::string describe_images() {
+  if constexpr (nn::ImageModel<M>)
+    return concat(", image ", describe(M::input), ", ", M::classes, " classes");
+  else
+    return {};
+}
+
 /// The instruction set that this build uses.
 inline std::string instruction_set() {
   return concat(ops::isa, " (", ops::register_bytes, "-byte vectors)");
@@ -117,8 +126,8 @@ std::string describe(Run& run, F& feed, double epochs) {
                   value, "\n");
   };
   add_line("network", concat(detail::core::grouped(parameters), " parameters in ",
-                             detail::core::count_trainable(run.segments()), " tensors, image ",
-                             describe(M::input), ", ", M::classes, " classes"));
+                             detail::core::count_trainable(run.segments()), " tensors",
+                             detail::train::describe_images<M>()));
   if (const auto& frozen = run.options().freeze; !frozen.empty())
     add_line("frozen", concat(frozen.describe(), ": ", detail::core::grouped(parameters - trained),
                               " parameters"));

@@ -54,6 +54,12 @@ void validate(Run& run, F& feed, validation<S>& v, std::optional<metrics>& resul
   result = evaluate(run, v.dataset, feed.normalization(), batch, v.decode_threads);
 }
 
+template <class Run, class F, class B, class C>
+void validate(Run& run, F&, batch_validation<B, C>& v, std::optional<metrics>& result) {
+  const core::trace_range range("validation");
+  result = evaluate_batches(run, v.batches, v.count);
+}
+
 template <class L>
 void count_samples(const L&, std::int64_t&) {}
 template <class S>
@@ -65,6 +71,8 @@ template <class>
 inline constexpr bool is_validation = false;
 template <class S>
 inline constexpr bool is_validation<validation<S>> = true;
+template <class B, class C>
+inline constexpr bool is_validation<batch_validation<B, C>> = true;
 
 template <class C, class Run>
 consteval bool is_fit_argument() {
@@ -124,7 +132,10 @@ template <class Run, class F, class... Callbacks>
   static_assert(!schedule::needs_validation<S>() || (is_validation<Callbacks> || ...),
                 "the schedule follows the loss of a validation: pass `validation{dataset}` to fit, "
                 "or choose one that follows the training loss (training_plateau)");
-  expect_shapes_match<typename Run::model_type>(feed);
+  if constexpr (nn::ImageModel<typename Run::model_type>) {
+    static_assert(ImageFeed<F>, "fit: a model of images needs a loader of images in classes");
+    expect_shapes_match<typename Run::model_type>(feed);
+  }
   expects(epochs >= 0 && core::isfinite(epochs),
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
@@ -155,8 +166,8 @@ template <class Run, class F, class... Callbacks>
   const double start = comm::seconds_now(run.comm());
   const auto elapsed = [&] { return comm::seconds_now(run.comm()) - start; };
   run_summary summary;
-  upload<typename Run::device> uploaded(run.model().get_device());
-  std::span<const batch<typename Run::device>> next_batches;
+  upload_of<typename Run::model_type> uploaded(run.model().get_device());
+  std::span<const typename Run::batch_type> next_batches;
   double input_wait = 0;                    // seconds, of the update that is being made
   [[maybe_unused]] metrics own_in_epoch{};  // of this rank, until an epoch's end reduces them
   const auto fetch = [&](std::int64_t k) {

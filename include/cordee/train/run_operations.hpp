@@ -4,10 +4,18 @@
 // What a trainer does beside its step: the training loop, evaluation, files of weights.
 #pragma once
 
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <ranges>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/train/checks/stability_check.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/measure/evaluate.hpp>
@@ -37,6 +45,28 @@ class run_operations {
         [&] { return train::fit(run(), feed, epochs, callbacks...); });
   }
 
+  /// One update from `data`, `samples` samples of this rank, for a model of data of your own.
+  /// `epoch` is the position in the schedule. `global_samples`: of all ranks; 0: they exchange
+  /// their numbers, a small message, so that the mean is exact over unequal shares. Collective.
+  /// @throws usage_error for a negative number of samples, and what trainer::step throws.
+  template <class Data>
+    requires std::same_as<typename Run::batch_type, data_batch<Data, typename Run::device>>
+  step_outcome step(const Data& data, std::int64_t samples, double epoch,
+                    std::int64_t global_samples = 0) {
+    return run().abort_peers_on_throw([&] {
+      expects(samples >= 0 && samples <= std::numeric_limits<int>::max() && global_samples >= 0,
+              "step: the number of samples is negative, or above 2^31 - 1");
+      std::array<double, 2> place{static_cast<double>(samples), 0};
+      if (global_samples == 0) allreduce_host(run().comm(), place, reduce_op::sum);
+      typename Run::batch_type b{};
+      b.data = &data;
+      b.count = static_cast<int>(samples);
+      b.global_samples = global_samples > 0 ? global_samples : core::llround(place[0]);
+      b.ranks = run().comm().size();
+      return run().step(std::span<const typename Run::batch_type>(&b, samples > 0 ? 1 : 0), epoch);
+    });
+  }
+
   /// Before a step, the micro-batches of the one after it, for a model that works on them beside
   /// the step (nn/adversarial.hpp), without effect on any result. `fit` calls it.
   template <class Batches>
@@ -54,6 +84,16 @@ class run_operations {
                    int decode_threads = 0) {
     return run().abort_peers_on_throw(
         [&] { return train::evaluate(run(), dataset, norm, batch_size, decode_threads); });
+  }
+
+  /// Metrics of the mean model over the batches of all ranks: this rank's are `batches`, a range;
+  /// count(batch) is how many samples one has. For a model of data of your own. Ranks may have
+  /// different numbers of batches.
+  template <std::ranges::input_range Batches, class Count>
+    requires std::invocable<const Count&, std::ranges::range_reference_t<Batches>>
+  metrics evaluate(Batches&& batches, const Count& count) {
+    return run().abort_peers_on_throw(
+        [&] { return train::evaluate_batches(run(), batches, count); });
   }
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments, with

@@ -42,12 +42,13 @@ namespace cordee::inline CORDEE_ABI {
 template <Model M, class O, class S, class R>
 class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
-  using model_type = M;                     ///< The model.
-  using precision = typename M::precision;  ///< The model's precision.
-  using Real = typename precision::master;  ///< Number of master weights, gradients and slots.
-  using device = typename M::device;        ///< Where the model computes.
-  using stream = typename device::stream;   ///< A queue of the device's work.
-  using span = span_on<Real, device>;       ///< Numbers in the device's memory.
+  using model_type = M;                        ///< The model.
+  using precision = typename M::precision;     ///< The model's precision.
+  using Real = typename precision::master;     ///< Number of master weights, gradients and slots.
+  using device = typename M::device;           ///< Where the model computes.
+  using stream = typename device::stream;      ///< A queue of the device's work.
+  using batch_type = detail::nn::batch_of<M>;  ///< A micro-batch of the model.
+  using span = span_on<Real, device>;          ///< Numbers in the device's memory.
   /// Whether every rank's accept() gets the same gradient, the exact mean.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
   /// Whether ranks may hold different weights: the optimizer or the reducer is not exact.
@@ -70,7 +71,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         options_(detail::train::options_over<M>(reducer, options)),
         device_(model.get_device()),
         stream_(device_.make_stream()),
-        planes_(device_, M::segments(), options_.freeze, detail::train::frozen_gradients_of<M>,
+        planes_(device_, model.segments(), options_.freeze, detail::train::frozen_gradients_of<M>,
                 reducer_),
         packed_parameters_(model.make_packed_parameters()),
         readback_(device_),
@@ -87,12 +88,13 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     adopt_weights();
   }
 
+  using detail::train::run_operations<trainer>::step;
   /// One update from this rank's micro-batches. `epoch` is the position in the schedule;
   /// meanwhile() runs on the host while the device computes or ranks exchange, maybe before the
   /// weights change. Collective; throws on every rank when one fails, and then weights and slots
   /// may be those of half a step.
   template <std::invocable F = detail::train::no_work>
-  detail::train::step_outcome step(std::span<const batch<device>> micro, double epoch,
+  detail::train::step_outcome step(std::span<const batch_type> micro, double epoch,
                                    const F& meanwhile = {}) {
     return abort_peers_on_throw([&] { return take_step(micro, epoch, meanwhile); });
   }
@@ -182,7 +184,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   static constexpr bool always_checks = !exact || precision::scales_loss || norms_all;
   using graph_section = detail::train::graph_section;
 
-  [[gnu::cold]] detail::train::step_outcome take_step(std::span<const batch<device>> micro,
+  [[gnu::cold]] detail::train::step_outcome take_step(std::span<const batch_type> micro,
                                                       double epoch, const auto& meanwhile) {
     begin_step(epoch, micro);
     const bool joined = !micro.empty() && graph_cache_.joins(exchange_.blocks_host());
@@ -221,7 +223,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     return out_;
   }
 
-  [[gnu::cold, gnu::noinline]] void begin_step(double epoch, std::span<const batch<device>> micro) {
+  [[gnu::cold, gnu::noinline]] void begin_step(double epoch, std::span<const batch_type> micro) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(),
                                              state_.progress.epoch, epoch, stream_);
     out_ = {};
@@ -231,18 +233,18 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     exchange_.begin_step(out_.info, micro);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, checks_gradient(), stream_);
-    if (micro.empty() || !detail::train::overwrites(micro.front())) planes_.clear_grads(stream_);
+    if (micro.empty() || !detail::train::overwrites<M>(micro.front())) planes_.clear_grads(stream_);
   }
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
   // where nothing of the step needs the host in between, the rest of it follows (`joined`).
-  [[gnu::noinline]] void forward_backward(const batch<device>& micro, bool first, bool last,
+  [[gnu::noinline]] void forward_backward(const batch_type& micro, bool first, bool last,
                                           bool joined) {
-    batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
+    batch_type b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
     b.seed = options_.seed;
     b.info = planes_.info();
-    const bool replaces = first && detail::train::overwrites(micro);
+    const bool replaces = first && detail::train::overwrites<M>(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
       exchange_.run_micro_batch(packed_parameters_, b, mode, last, stream_);

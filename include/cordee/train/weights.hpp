@@ -140,12 +140,21 @@ void write_segments(Run& run, const std::string& path,
   allreduce_host(run.comm(), barrier, reduce_op::sum);
 }
 
+/// Channels of a model's images; 0: it has no images.
+template <class M>
+constexpr int channels_of() {
+  if constexpr (nn::ImageModel<M>)
+    return M::input.channels;
+  else
+    return 0;
+}
+
 /// Rank 0 writes the mean model, and beside `metadata` the library's and what the run knows of its
 /// data (train/input/data_description.hpp). Collective.
 template <class Run>
 void save_weights(Run& run, const std::string& path, io::tensor_metadata metadata = {}) {
-  metadata =
-      with_description(std::move(metadata), run.fit_state().data, Run::model_type::input.channels);
+  metadata = with_description(std::move(metadata), run.fit_state().data,
+                              channels_of<typename Run::model_type>());
   run.with_mean_model([&] {
     write_segments(run, path, run.weights(), run.segments(), std::move(metadata));
     return 0;
@@ -201,8 +210,9 @@ std::vector<std::string> load_weights(Run& run, const std::string& path, load_op
     }
     device.copy(run.weights().data, weights.data(), weights.size() * sizeof(Real), run.compute());
     device.finish(run.compute());
-    run.fit_state().data = read_description(file.metadata(), Run::model_type::input.channels,
-                                            Run::model_type::classes, options.classifier, path);
+    if constexpr (nn::ImageModel<typename Run::model_type>)
+      run.fit_state().data = read_description(file.metadata(), Run::model_type::input.channels,
+                                              Run::model_type::classes, options.classifier, path);
   }
   run.adopt_weights();
   allreduce_host(run.comm(), unread, reduce_op::max);

@@ -13,6 +13,7 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/callbacks/record.hpp>
+#include <cordee/train/measure/evaluate.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -25,19 +26,6 @@ inline void to_doubles(const metrics& s, double* out) {
 }
 inline metrics from_doubles(const double* in) {
   return {in[0], core::llround(in[1]), core::llround(in[2]), core::llround(in[3])};
-}
-
-// Cold, as all that a step does on the host: compiled for size.
-template <class Run>
-[[gnu::cold, gnu::noinline]] metrics allreduce_metrics(Run& run, const metrics& own) {
-  if constexpr (comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>) {
-    return own;
-  } else {
-    std::array<double, 4> sums{};
-    to_doubles(own, sums.data());
-    allreduce_host(run.comm(), sums, reduce_op::sum);
-    return from_doubles(sums.data());
-  }
 }
 
 /// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.

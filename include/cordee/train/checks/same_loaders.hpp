@@ -14,6 +14,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/checks/settings.hpp>
+#include <cordee/train/input/feed.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -33,7 +34,7 @@ template <class F, class S>
   const core::exact_numbers all_digits;
   settings all;
   all.add("the number of samples", number(feed.samples()));
-  all.add("the number of classes", number(feed.classes()));
+  if constexpr (ImageFeed<F>) all.add("the number of classes", number(feed.classes()));
   all.add("the global batch", number(feed.global_batch()));
   all.add("the number of micro-batches", number(feed.accumulate()));
   if constexpr (requires { number(feed.seed()); })
@@ -44,7 +45,7 @@ template <class F, class S>
     all.add("the augmentation", std::string(feed.describe_augmentation()));
   if constexpr (requires { std::string(feed.dataset().resampling().describe()); })
     all.add("the resampling", std::string(feed.dataset().resampling().describe()));
-  add_normalization(all, feed.normalization());
+  if constexpr (ImageFeed<F>) add_normalization(all, feed.normalization());
   all.add("the number of epochs", epochs);
   all.add("the number of the first update", number(first));
   constexpr int samples = 9;  // of updates that will be made, for a schedule may end with the run

@@ -28,6 +28,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/io/utf8.hpp>
+#include <cordee/train/input/feed.hpp>
 #include <cordee/train/input/name_list.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -167,7 +168,9 @@ template <class F>
 /// was.
 template <class F>
 [[gnu::cold]] void describe_feed(data_description& d, F& feed, bool resumed, bool reports) {
-  if constexpr (NamesClassesOfFeed<F>) {
+  if constexpr (!ImageFeed<F>) {
+    return;  // batches of one's own have no classes that could be compared
+  } else if constexpr (NamesClassesOfFeed<F>) {
     name_list names = class_name_list(feed);
     expect_same_classes(d, names, "fit: the training data",
                         "give the classes in that order, or, for other classes, load the weights "

@@ -20,6 +20,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/pinned.hpp>
+#include <cordee/nn/model.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -133,5 +134,27 @@ class upload<cpu> {
   /// `host` itself.
   std::span<const batch<cpu>> to(std::span<const batch<cpu>> host, cpu::stream) { return host; }
 };
+
+namespace detail::train {
+
+/// Batches of one's own are where the model wants them.
+template <class B>
+struct no_upload {
+  explicit no_upload(const auto& /*device*/) {}
+  std::span<const B> to(std::span<const B> batches, const auto& /*stream*/) { return batches; }
+};
+/// What brings a loader's batches to where the model M reads them.
+template <class M, bool = std::same_as<nn::batch_of<M>, batch<typename M::device>>>
+struct upload_to {
+  using type = upload<typename M::device>;
+};
+template <class M>
+struct upload_to<M, false> {
+  using type = no_upload<nn::batch_of<M>>;
+};
+template <class M>
+using upload_of = typename upload_to<M>::type;
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

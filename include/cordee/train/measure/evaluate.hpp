@@ -51,6 +51,16 @@ validation(S, int) -> validation<S>;
 template <class S>
 validation(S, int, int) -> validation<S>;
 
+/// The same for a model of data of your own: this rank's batches, a range, and how many samples one
+/// has. All ranks' together are evaluated.
+template <class Batches, class Count>
+struct batch_validation {
+  Batches batches;  ///< Read from the beginning each time.
+  Count count;      ///< count(batch): its samples.
+};
+template <class Batches, class Count>
+batch_validation(Batches, Count) -> batch_validation<Batches, Count>;
+
 namespace detail::train {
 
 /// Samples per rank and micro-batch, rounded up.
@@ -69,6 +79,9 @@ int validation_batch(F& feed) {
 /// Throws error for data of another shape than the network's.
 template <class M, class Data>
 [[gnu::cold]] void expect_shapes_match(const Data& data, const char* name = "data set") {
+  static_assert(nn::ImageModel<M>,
+                "this is for models of images: a model of other data is given batches of its own "
+                "type (batch_source, evaluate_batches)");
   if (data.image() != M::input || data.classes() != M::classes)
     throw error(concat("the ", name, " has images of ", describe(data.image()), " in ",
                        data.classes(), " classes, the network takes ", describe(M::input), " in ",
@@ -165,17 +178,39 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
   });
 }
 
+/// The sums of all ranks, added in their order. Collective.
+template <class Run>
+[[gnu::cold, gnu::noinline]] metrics allreduce_metrics(Run& run, const metrics& own) {
+  std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
+                  static_cast<double>(own.count)};
+  allreduce_host(run.comm(), sums, reduce_op::sum);
+  return {sums[0], core::llround(sums[1]), core::llround(sums[2]), core::llround(sums[3])};
+}
+
 /// Metrics of the mean model on the whole data set, the same on every rank. Collective.
 template <class Run, Dataset S>
 metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250,
                  int decode_threads = 0) {
   metrics own;
   const auto add = [&](const batch<cpu>&) { own += run.model().read_metrics(run.compute()); };
-  return over_slice(run, dataset, norm, batch_size, decode_threads, add, [&] {
-    std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
-                    static_cast<double>(own.count)};
-    allreduce_host(run.comm(), sums, reduce_op::sum);
-    return metrics{sums[0], core::llround(sums[1]), core::llround(sums[2]), core::llround(sums[3])};
+  return over_slice(run, dataset, norm, batch_size, decode_threads, add,
+                    [&] { return allreduce_metrics(run, own); });
+}
+
+/// The same over batches of one's own, of which each rank has its part: count(batch) samples.
+template <class Run, class Batches, class Count>
+metrics evaluate_batches(Run& run, Batches&& batches, const Count& count) {
+  return run.with_mean_model([&] {
+    metrics own;
+    for (const auto& data : batches) {
+      typename Run::batch_type b{};
+      b.data = &data;
+      b.count = static_cast<int>(count(data));
+      run.model().forward(run.packed_parameters(), run.weights(), b, phase::evaluate,
+                          run.compute());
+      own += run.model().read_metrics(run.compute());
+    }
+    return allreduce_metrics(run, own);
   });
 }
 

@@ -103,7 +103,7 @@ class bucket_exchange {
   /// Whether the step has posted anything.
   [[nodiscard]] bool posted() const { return posted_; }
 
-  void begin_step(const step_info& info, std::span<const batch<device>> micro) {
+  void begin_step(const step_info& info, std::span<const nn::batch_of<M>> micro) {
     if constexpr (!device::host_memory && HasSharedStatistics<M>)
       model_.expect_several_values(micro, info.epoch, planes_.trainables());
     info_ = info;
@@ -113,7 +113,7 @@ class bucket_exchange {
     courier_.begin_step(info);
   }
   /// The forward and the backward pass of one micro-batch; segments become ready in the last one's.
-  void run_micro_batch(typename M::packed_parameters& packed, const batch<device>& micro,
+  void run_micro_batch(typename M::packed_parameters& packed, const nn::batch_of<M>& micro,
                        write_mode mode, bool last, stream s) {
     {
       const core::trace_range range("forward");
@@ -127,7 +127,7 @@ class bucket_exchange {
       model_.backward_packed(packed, gradients_for<M>(planes_), mode, ready, s);
       if (last) return;
       const std::size_t n = planes_.trainables().size();
-      if (n == core::count_trainable(M::segments()))
+      if (n == core::count_trainable(model_.segments()))
         return model_.unpack_gradients(gradients_for<M>(planes_), 0, n, mode, nullptr, s);
       for (const bucket& x : buckets()) unpack(x, nullptr, s);  // without what is frozen
     } else {
@@ -139,7 +139,7 @@ class bucket_exchange {
   /// Backward has written the gradients of segment k and of all later segments of the table:
   /// buckets that begin at k or later are complete.
   void segments_ready(std::size_t k, stream s, bool scaled = true) {
-    const std::size_t offset = M::segments()[k].offset;
+    const std::size_t offset = planes_.table()[k].offset;
     for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
       if (scaled) finish_gradient(b, s);
@@ -240,7 +240,7 @@ class bucket_exchange {
   void unpack(const bucket& b, const float* factor, stream s)
     requires nn::HasPackedGradients<M>
   {
-    const std::span<const segment> table = M::segments();
+    const std::span<const segment> table = model_.segments();
     std::size_t first = 0;
     while (table[first].offset < b.offset) ++first;
     model_.unpack_gradients(gradients_for<M>(planes_), first, b.segments.size(), mode_, factor, s);

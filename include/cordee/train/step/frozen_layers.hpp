@@ -172,7 +172,7 @@ concept FreezesLayers =
 /// Tells a model that can make use of it which of its trainable segments are frozen.
 template <class M>
 [[gnu::cold]] void freeze_layers(M& model, const frozen_layers& frozen) {
-  if constexpr (FreezesLayers<M>) model.freeze(frozen.flags(M::segments()).span());
+  if constexpr (FreezesLayers<M>) model.freeze(frozen.flags(model.segments()).span());
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

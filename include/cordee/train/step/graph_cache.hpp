@@ -57,8 +57,8 @@ class graph_cache {
   void begin_step(std::size_t /*micro_batches*/) {}
   [[nodiscard]] bool joins(bool /*courier_is_threaded*/) const { return false; }
   template <class F>
-  bool run(graph_section, const M&, const batch<typename M::device>&, typename M::device::stream,
-           const F& f, bool /*overwrites*/ = false) {
+  bool run(graph_section, const M&, const nn::batch_of<M>&, typename M::device::stream, const F& f,
+           bool /*overwrites*/ = false) {
     f();
     return false;
   }

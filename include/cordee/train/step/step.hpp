@@ -106,9 +106,9 @@ constexpr bucket_limit bucket_limit_of(const trainer_options& options) {
 
 /// Whether backward of a step's first micro-batch overwrites the gradients, so that nothing clears
 /// them. On the CPU that would change the sign of zeros.
-template <class D>
-bool overwrites(const batch<D>& first) {
-  return !D::host_memory && first.count > 0;
+template <class M>
+bool overwrites(const auto& first) {
+  return !M::device::host_memory && first.count > 0;
 }
 
 /// The host's work during a step, by default.

@@ -1,0 +1,330 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model that is a function of your own: any differentiable program whose tensors are in a
+// parameter_list. One call is one micro-batch, forward and backward:
+//
+//   g[k] += sum over samples of  loss_weight() d loss(sample) / d w[k],   then ready(k)
+//
+// With that weight the mean of the ranks' gradients is that of the mean loss over all samples of an
+// update, however they are shared out, times the loss scale. Buckets are exchanged as soon as all
+// their tensors are ready, in an order that is the same on all ranks: from the last tensor of the
+// list to the first, whatever the order of the calls.
+//
+// Weights and gradients are spans of the run's arena. A framework that has memory of its own keeps
+// it (keep): then each step copies the weights there and the gradients back.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/random.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
+#include <cordee/nn/model.hpp>
+#include <cordee/nn/parameter_list.hpp>
+#include <cordee/precision/fp32.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::nn {
+
+/// Which segments of a table are complete. `ready` is called for each, in descending order.
+class readiness {
+ public:
+  void begin(std::size_t count) {
+    done_.assign(count, 0);
+    next_ = count;
+  }
+  /// Throws usage_error for a segment that is not trainable, or was ready before.
+  void set(std::size_t k, std::span<const segment> table,
+           const std::function<void(std::size_t)>& ready) {
+    if (k >= done_.size() || done_[k] != 0)
+      throw usage_error(concat("custom_model: ready(\"", table[k].name, "\") ",
+                               k >= done_.size() ? "is of a statistic, which has no gradient"
+                                                 : "was called twice in one pass"));
+    done_[k] = 1;
+    while (next_ > 0 && done_[next_ - 1] != 0) ready(--next_);
+  }
+  /// Whether any was set.
+  [[nodiscard]] bool any() const { return std::find(done_.begin(), done_.end(), 1) != done_.end(); }
+  /// All that are left if none was set. Throws usage_error, with the name of the first that is not,
+  /// where some were.
+  void finish(std::span<const segment> table, const std::function<void(std::size_t)>& ready) {
+    const auto missing = std::find(done_.begin(), done_.end(), 0);
+    if (!any())
+      while (next_ > 0) ready(--next_);
+    else if (missing != done_.end())
+      throw usage_error(concat("custom_model: the pass ended without ready(\"",
+                               table[static_cast<std::size_t>(missing - done_.begin())].name,
+                               "\"): call it for every trainable tensor, or for none"));
+  }
+
+ private:
+  std::vector<std::uint8_t> done_;
+  std::size_t next_ = 0;
+};
+
+/// to[i] += from[i]
+template <class Real>
+struct add_op {
+  const Real* from;
+  Real* to;
+  CORDEE_HOST_DEVICE void operator()(std::size_t i) const { to[i] += from[i]; }
+};
+
+}  // namespace detail::nn
+
+/// What a custom_model's function gets of one micro-batch.
+template <class Real, class D>
+class model_pass {
+ public:
+  /// Values of tensor k of the list. Those of statistics may be written in training.
+  [[nodiscard]] span_on<Real, D> weights(std::size_t k) const { return of(values_, k); }
+  /// Of the tensor of that name. @throws usage_error for another name.
+  [[nodiscard]] span_on<Real, D> weights(std::string_view name) const {
+    return weights(list_->index(name));
+  }
+  /// Gradient of trainable tensor k, to be added to. @throws usage_error in evaluation, for a
+  /// statistic, and for a tensor of which the run holds no gradient.
+  [[nodiscard]] span_on<Real, D> gradient(std::size_t k) const {
+    expects(trains() && k < trainable_,
+            "custom_model: there are gradients in training alone, of trainable tensors");
+    return gradients_.of(list_->segments()[k]);
+  }
+  /// Of the tensor of that name. @throws usage_error also for another name.
+  [[nodiscard]] span_on<Real, D> gradient(std::string_view name) const {
+    return gradient(list_->index(name));
+  }
+  /// The gradient of tensor k is complete, and its values are not read again in this pass. In any
+  /// order; not called at all: everything is exchanged behind the pass. @throws usage_error for a
+  /// second call and for a statistic.
+  void ready(std::size_t k) {
+    expects(trains(), "custom_model: ready() is called in training alone");
+    before_ready_(k);
+    readiness_->set(k, list_->segments(), *ready_);
+  }
+  /// Of the tensor of that name. @throws usage_error also for another name.
+  void ready(std::string_view name) { ready(list_->index(name)); }
+
+  /// Whether gradients are wanted; else the loss alone.
+  [[nodiscard]] bool trains() const { return ready_ != nullptr; }
+  /// Factor of each sample's loss in backward: loss scale x ranks / samples of the update. 1 in
+  /// evaluation.
+  [[nodiscard]] double loss_weight() const { return loss_weight_; }
+  /// The trainer's facts about the micro-batch: count, ranks, seed, position, epoch.
+  [[nodiscard]] const batch<D>& update() const { return *batch_; }
+  /// Whether the run does not train tensor k (trainer_options::freeze): its gradient is not used.
+  [[nodiscard]] bool is_frozen(std::size_t k) const { return !frozen_.empty() && frozen_[k] != 0; }
+  /// The stream of the step's work.
+  [[nodiscard]] typename D::stream stream() const { return stream_; }
+
+ private:
+  template <class Data, class P, class Where>
+  friend class custom_model;
+
+  [[nodiscard]] span_on<Real, D> of(span_on<Real, D> plane, std::size_t k) const {
+    const segment& s = list_->segments()[k];
+    return plane.subspan(s.offset, s.size);
+  }
+
+  const parameter_list* list_ = nullptr;
+  std::size_t trainable_ = 0;
+  span_on<Real, D> values_{};
+  detail::device::plane_part<Real, D> gradients_{span_on<Real, D>{}};
+  std::function<void(std::size_t)> before_ready_;
+  const std::function<void(std::size_t)>* ready_ = nullptr;
+  detail::nn::readiness* readiness_ = nullptr;
+  std::span<const std::uint8_t> frozen_;
+  const batch<D>* batch_ = nullptr;
+  double loss_weight_ = 1;
+  typename D::stream stream_{};
+};
+
+/// A model of data of type Data, given as a function. P states the precision of weights, gradients
+/// and messages, and whether the loss is scaled; what the function computes in is its own affair.
+template <class Data, class P = fp32, class D = cpu>
+class custom_model {
+  static_assert(Precision<P> && !Quantized<P>,
+                "int8 needs the library's layers, which quantise weights and activations: give "
+                "custom_model fp32, fp64, fp16 or bf16");
+
+ public:
+  using precision = P;                         ///< See Model.
+  using device = D;                            ///< See Model.
+  using Real = typename P::master;             ///< Weights and gradients.
+  using batch_type = data_batch<Data, D>;      ///< See Model.
+  using pass = model_pass<Real, D>;            ///< What the function gets beside the data.
+  using stream = typename D::stream;           ///< A queue of the device's work.
+  using packed_parameters = span_on<Real, D>;  ///< The plane itself: nothing is packed.
+  /// One micro-batch: adds gradients if pass.trains(), returns sums over its samples.
+  using function = std::function<metrics(const Data&, pass&)>;
+  /// Writes a tensor's initial values, alike on all ranks, in the device's memory.
+  using initializer = std::function<void(const segment&, span_on<Real, D>, std::uint64_t seed)>;
+
+  /// @throws usage_error for an empty list.
+  custom_model(parameter_list list, function f, D target = {}, initializer initial = {})
+      : list_(std::move(list)),
+        function_(std::move(f)),
+        device_(target),
+        initializer_(std::move(initial)),
+        kept_(list_.segments().size()) {
+    expects(!list_.segments().empty(), "custom_model: the list of parameters is empty");
+    expects(function_ != nullptr, "custom_model: the function is empty");
+  }
+
+  /// Tensor `name` stays where it is: each step copies its values there, and what ready() finds in
+  /// `gradient` to the arena, where it is added. A null gradient is that of a statistic, whose
+  /// values are copied to the arena behind each pass. Initial values are those that are there.
+  /// @throws usage_error for another name.
+  void keep(std::string_view name, Real* values, Real* gradient) {
+    kept_[list_.index(name)] = {values, gradient};
+    keeps_ = true;
+  }
+
+  [[nodiscard]] std::span<const segment> segments() const {
+    return list_.segments();
+  }                                                                         ///< See Model.
+  [[nodiscard]] const D& get_device() const { return device_; }             ///< See Model.
+  [[nodiscard]] const parameter_list& parameters() const { return list_; }  ///< The tensors.
+
+  /// Of kept tensors the values that are there, of others the initializer's; or, without one,
+  /// weights uniform within 1 / sqrt(fan-in), as PyTorch's linear and convolution layers have them,
+  /// scales 1, all else 0.
+  void initialize(span_on<Real, D> plane, std::uint64_t seed) const {
+    const stream s{};
+    for (std::size_t k = 0; k < segments().size(); ++k) {
+      const segment& t = segments()[k];
+      const span_on<Real, D> to = plane.subspan(t.offset, t.size);
+      if (kept_[k].values != nullptr)
+        device_.copy(to.data, kept_[k].values, t.size * sizeof(Real), s);
+      else if (initializer_)
+        initializer_(t, to, seed);
+      else
+        draw(k, to, seed, s);
+    }
+    device_.finish(s);
+  }
+  [[nodiscard]] packed_parameters make_packed_parameters() const { return {}; }  ///< See Model.
+  /// Kernels read `plane` itself, or the kept tensors, which get its values.
+  void pack_parameters(span_on<const Real, D> plane, packed_parameters& to, stream s) const {
+    to = {const_cast<Real*>(plane.data), plane.size};  // NOLINT: forward gets it as const again
+    if (!keeps_) return;
+    for (std::size_t k = 0; k < segments().size(); ++k)
+      if (kept_[k].values != nullptr)
+        device_.copy(kept_[k].values, plane.data + segments()[k].offset,
+                     segments()[k].size * sizeof(Real), s);
+  }
+
+  /// In evaluation calls the function; in training backward does.
+  void forward(const packed_parameters& values, span_on<Real, D>, const batch_type& b, phase p,
+               stream s) {
+    expects(b.data != nullptr || b.count == 0, "custom_model: a batch without data");
+    batch_ = b;
+    sums_ = {};
+    if (p == phase::train || b.count == 0) return;
+    model_pass<Real, D> one = make_pass(values, s);
+    one.loss_weight_ = 1;
+    sums_ = function_(*b.data, one);
+  }
+  /// Calls the function on the batch of the last forward.
+  void backward(const packed_parameters& values, detail::device::plane_part<Real, D> gradients,
+                write_mode mode, const std::function<void(std::size_t)>& ready, stream s) {
+    if (mode == write_mode::overwrite)
+      device_.clear(gradients.numbers.data, gradients.numbers.size * sizeof(Real), s);
+    model_pass<Real, D> one = make_pass(values, s);
+    one.gradients_ = gradients;
+    one.ready_ = &ready;
+    one.loss_weight_ = batch_.count == 0 ? 0 : batch_.loss_weight();
+    one.before_ready_ = [&](std::size_t k) { add_kept_gradient(k, gradients, s); };
+    readiness_.begin(one.trainable_);
+    if (batch_.count > 0) sums_ = function_(*batch_.data, one);
+    if (!readiness_.any())
+      for (std::size_t k = 0; k < one.trainable_; ++k) add_kept_gradient(k, gradients, s);
+    store_kept_statistics(values, s);
+    readiness_.finish(segments(), ready);
+  }
+  [[nodiscard]] metrics read_metrics(stream) const { return sums_; }  ///< See Model.
+  /// See Model. Passes may leave out the gradients of these tensors.
+  void freeze(std::span<const std::uint8_t> flags) { frozen_.assign(flags.begin(), flags.end()); }
+  /// Where weights and gradients lie, for logs.
+  [[nodiscard]] std::string describe_parameters() const {
+    std::size_t bytes = 0;
+    for (std::size_t k = 0; k < kept_.size(); ++k)
+      if (kept_[k].values != nullptr) bytes += segments()[k].size * sizeof(Real);
+    return bytes == 0 ? "weights and gradients are spans of the arena"
+                      : concat("weights and gradients stay with their owner: ",
+                               detail::core::grouped(bytes), " bytes are copied each way a step");
+  }
+
+ private:
+  struct kept_tensor {
+    Real *values = nullptr, *gradient = nullptr;
+  };
+
+  [[nodiscard]] model_pass<Real, D> make_pass(const packed_parameters& values, stream s) const {
+    model_pass<Real, D> one;
+    one.list_ = &list_;
+    one.trainable_ = detail::core::count_trainable(segments());
+    one.values_ = values;
+    one.frozen_ = frozen_;
+    one.batch_ = &batch_;
+    one.readiness_ = &readiness_;
+    one.stream_ = s;
+    return one;
+  }
+
+  // As PyTorch's linear and convolution layers: uniform within 1 / sqrt(fan-in).
+  void draw(std::size_t k, span_on<Real, D> to, std::uint64_t seed, stream s) const {
+    const segment& t = segments()[k];
+    std::vector<Real> initial(t.size, t.kind == kind::scale ? Real{1} : Real{0});
+    if (t.kind == kind::weight) {
+      const auto rows = static_cast<std::size_t>(std::max(t.shape[0], 1));
+      const double bound = 1 / std::sqrt(static_cast<double>(t.size / rows));
+      random_sequence random(seed, purpose::weights, 0, k);
+      for (Real& x : initial) x = static_cast<Real>(bound * (2 * random.uniform() - 1));
+    }
+    device_.copy(to.data, initial.data(), t.size * sizeof(Real), s);
+    device_.finish(s);
+  }
+  void add_kept_gradient(std::size_t k, const detail::device::plane_part<Real, D>& gradients,
+                         stream s) const {
+    if (kept_[k].gradient == nullptr || !gradients.has(segments()[k])) return;
+    const span_on<Real, D> to = gradients.of(segments()[k]);
+    const detail::nn::add_op<Real> op{kept_[k].gradient, to.data};
+    if constexpr (D::host_memory)
+      for (std::size_t i = 0; i < to.size; ++i) op(i);
+    else
+      for_each(s, to.size, op);  // by argument-dependent lookup: device/gpu_kernel.hpp
+  }
+  void store_kept_statistics(const packed_parameters& values, stream s) const {
+    for (std::size_t k = 0; k < segments().size(); ++k)
+      if (segments()[k].kind == kind::statistic && kept_[k].values != nullptr)
+        device_.copy(values.data + segments()[k].offset, kept_[k].values,
+                     segments()[k].size * sizeof(Real), s);
+  }
+
+  parameter_list list_;
+  function function_;
+  D device_;
+  initializer initializer_;
+  std::vector<kept_tensor> kept_;
+  bool keeps_ = false;
+  std::vector<std::uint8_t> frozen_;
+  batch_type batch_{};
+  metrics sums_{};
+  mutable detail::nn::readiness readiness_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

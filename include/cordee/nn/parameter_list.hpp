@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table of parameter tensors that are known when the program runs: name, shape, kind.
+//
+// The offsets in the planes of the arena follow from the order in which tensors are added, which is
+// that of the forward pass: gradients are exchanged from the last tensor to the first.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/segment.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The tensors of a model of your own.
+class parameter_list {
+ public:
+  /// Appends a tensor; a statistic behind the trainable ones. The kind decides weight decay and
+  /// layer-wise rates. An empty shape is one number. @throws usage_error for an empty name or one
+  /// that is there already, a side below 1, more than 6 sides, or more numbers than memory has.
+  parameter_list& add(std::string name, std::span<const std::int64_t> shape,
+                      kind of = kind::weight) {
+    expects(!name.empty(), "parameter_list: a tensor needs a name");
+    for (const segment& s : table_)
+      if (s.name == name)
+        throw usage_error(concat("parameter_list: two tensors are named \"", name, "\""));
+    segment s{};
+    s.kind = of;
+    s.size = 1;
+    if (shape.size() > s.shape.size())
+      throw usage_error(concat("parameter_list: \"", name, "\" has ", shape.size(),
+                               " sides: at most ", s.shape.size(), " are supported"));
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] < 1 || shape[d] > std::numeric_limits<int>::max() ||
+          s.size > most_numbers / static_cast<std::size_t>(shape[d]))
+        throw usage_error(concat("parameter_list: side ", d, " of \"", name, "\" is ", shape[d],
+                                 ": expected a number from 1 on, and a tensor that fits memory"));
+      s.shape[d] = static_cast<int>(shape[d]);
+      s.size *= static_cast<std::size_t>(shape[d]);
+    }
+    names_.push_back(std::make_shared<const std::string>(std::move(name)));
+    s.name = *names_.back();
+    const auto place = of == kind::statistic
+                           ? table_.size()
+                           : detail::core::count_trainable({table_.data(), table_.size()});
+    table_.insert(table_.begin() + static_cast<std::ptrdiff_t>(place), s);
+    std::size_t offset = 0;
+    for (segment& t : table_) {
+      t.offset = offset;
+      offset += detail::core::align_up(t.size);
+    }
+    return *this;
+  }
+  /// The same, with the sides in braces: `add("fc.weight", {10, 784})`.
+  parameter_list& add(std::string name, std::initializer_list<std::int64_t> shape,
+                      kind of = kind::weight) {
+    return add(std::move(name), std::span(shape.begin(), shape.size()), of);
+  }
+
+  /// The tensors, trainable ones first, with their places in the planes; valid until the next
+  /// `add`.
+  [[nodiscard]] std::span<const segment> segments() const { return table_; }
+  /// The place of a tensor in segments(). @throws usage_error for another name.
+  [[nodiscard]] std::size_t index(std::string_view name) const {
+    for (std::size_t k = 0; k < table_.size(); ++k)
+      if (table_[k].name == name) return k;
+    std::string names;
+    for (std::size_t k = 0; k < std::min<std::size_t>(table_.size(), 8); ++k)
+      names += concat(k == 0 ? "" : ", ", table_[k].name);
+    throw usage_error(concat("parameter_list: no tensor is named \"", name, "\"; there are ", names,
+                             table_.size() > 8 ? ", ..." : ""));
+  }
+  /// Numbers of all tensors, padding of the planes included.
+  [[nodiscard]] std::size_t plane_size() const {
+    return table_.empty() ? 0 : table_.back().offset + detail::core::align_up(table_.back().size);
+  }
+
+ private:
+  static constexpr std::size_t most_numbers = std::numeric_limits<std::size_t>::max() / 64;
+
+  std::vector<segment> table_;
+  std::vector<std::shared_ptr<const std::string>> names_;  // of the segments; stay where they are
+};
+
+}  // namespace cordee::inline CORDEE_ABI
