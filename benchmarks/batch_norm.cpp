@@ -4,16 +4,18 @@
 // Batch norm followed by a ReLU as a share of the memory's bandwidth, with and without a residual
 // added before the ReLU, on extents of ResNet-20 and ResNet-50.
 //
-// Bytes are whole passes over activations of 4 bytes a number. Statistics must be complete before
-// the numbers that depend on them, so each direction has two phases (before | after). A write
-// without a read is a write-allocate and counts two. Rows of coefficients are not counted.
+// In fp32, and in bf16 in blocks of one register of floats and of two. Bytes are whole passes over
+// activations of 4 or 2 bytes a number. Statistics must be complete before the numbers that depend
+// on them, so each direction has two phases (before | after). A write without a read is a
+// write-allocate and counts two. Rows of coefficients are not counted.
 //
 //                forward                                 backward
-//   relu         x | x, write y (2)            = 4       x, y, dy | x, y, dy, write dy (1)   = 7
+//   relu         x | x, write y (2)            = 4       x, y, dy, write dy (1) |
+//                                                        x, dy, write dy (1)                 = 7
 //   add_relu     x | x, residual, write y (2)  = 5       x, y, dy, write dy (1) |
 //                                                        x, dy, write dx (2)                 = 8
 //
-// relu's mask could be computed from x again, with 5 passes instead of 7; this is not done.
+// relu's mask could be computed from x again, which saves a pass; this is not done.
 //
 // The bandwidth is that of a triad a <- b + 3 c, likewise 4 passes, on arrays as large as the
 // layer's x, y and dy, twice in turn with the layer, so that both find in the cache what fits it. A
@@ -45,7 +47,7 @@ struct options {
 };
 
 constexpr const char* usage =
-    "batch_norm: batch norm with ReLU (fp32) as a share of the memory's bandwidth\n"
+    "batch_norm: batch norm with ReLU as a share of the memory's bandwidth\n"
     "  --reps N      repetitions, minima are printed   (30)\n"
     "  --threads N   workers                           (2)\n"
     "  --small N     samples of ResNet-20's layers     (128)\n"
@@ -64,7 +66,13 @@ options parse(int argc, char** argv) {
 
 using bench::now;
 
-[[gnu::noinline]] void triad(const float* b, const float* c, float* a, std::size_t n) {
+/// On the floats that the numbers' memory holds.
+template <class N>
+[[gnu::noinline]] void triad(const N* from_b, const N* from_c, N* to, std::size_t numbers) {
+  const auto *b = reinterpret_cast<const float*>(from_b),
+             *c = reinterpret_cast<const float*>(from_c);
+  auto* const a = reinterpret_cast<float*>(to);
+  const std::size_t n = numbers * sizeof(N) / sizeof(float);
   constexpr int V = lanes<float>;
   std::size_t i = 0;
   for (; i + V <= n; i += V)
@@ -76,10 +84,9 @@ struct times {
   double forward = 1e9, backward = 1e9;
 };
 
-/// One layer, called as nn/batch_norm.hpp does, and its minimal times.
+/// One layer in blocks of V, called as nn/batch_norm.hpp does, and its minimal times.
+template <class N, int V>
 struct layer {
-  static constexpr int V = direct::block<float>(16);  // all channels below are multiples of it
-
   layer(const extent& in, int samples, const cpu& device)
       : p{in, 0},
         batch(samples),
@@ -95,7 +102,8 @@ struct layer {
         scratch(device, p.scratch_size(samples, V)) {
     random_sequence draw(1, purpose::test, 0, 0);
     for (auto* to : {&x, &residual, &dy_copy})
-      for (float& v : to->span()) v = static_cast<float>(draw.bits() >> 8) * 0x1p-23f - 1;
+      for (N& v : to->span())
+        v = detail::precision::rounded<N>(static_cast<float>(draw.bits() >> 8) * 0x1p-23f - 1);
     std::fill_n(rows.span().data, p.padded_channels(V), 1.0f);
   }
 
@@ -104,24 +112,23 @@ struct layer {
     constexpr bool adds = std::same_as<Epilogue, epilogue::add_relu>;
     const std::size_t padded = p.padded_channels(V);
     float* const row = rows.span().data;
-    const float* const added = adds ? residual.span().data : nullptr;
+    const N* const added = adds ? residual.span().data : nullptr;
     // Without a residual the layer works in place; either way dy is overwritten.
-    float* const to = adds ? dx.span().data : dy.span().data;
+    N* const to = adds ? dx.span().data : dy.span().data;
     // By all workers: in a network, too, the previous layer has just woken them.
     detail::device::parallel_chunks(s, numbers, detail::core::segment_alignment,
                                     [&](std::size_t first, std::size_t last) {
                                       std::copy(dy_copy.span().data + first,
                                                 dy_copy.span().data + last, dy.span().data + first);
                                     });
-    const batch_norm_tensors<float> t{x.span().data, y.span().data,     row,
-                                      row + padded,  saved.span().data, scratch.span().data};
+    const batch_norm_tensors<N, float> t{x.span().data, y.span().data,     row,
+                                         row + padded,  saved.span().data, scratch.span().data};
     const double t0 = now();
-    const double count = batch_norm_forward<float, V, Epilogue>(
-        p, batch, t, added, row + 2 * padded, row + 3 * padded, {}, s);
+    const double count = batch_norm_forward<N, V, Epilogue>(p, batch, t, added, row + 2 * padded,
+                                                            row + 3 * padded, {}, s);
     const double t1 = now();
-    batch_norm_backward<float, V, Epilogue>(p, batch, t, count, dy.span().data, to,
-                                            row + 4 * padded, row + 5 * padded,
-                                            write_mode::overwrite, {}, s);
+    batch_norm_backward<N, V, Epilogue>(p, batch, t, count, dy.span().data, to, row + 4 * padded,
+                                        row + 5 * padded, write_mode::overwrite, {}, s);
     const double t2 = now();
     best.forward = std::min(best.forward, t1 - t0);
     best.backward = std::min(best.backward, t2 - t1);
@@ -140,27 +147,26 @@ struct layer {
     run<epilogue::relu>(plain, s);
     run<epilogue::add_relu>(added, s);
   }
-  double bytes(int passes) const { return 4.0 * passes * static_cast<double>(numbers); }
+  double bytes(int passes) const {
+    return double{sizeof(N)} * passes * static_cast<double>(numbers);
+  }
 
   batch_norm_problem p;
   int batch;
   std::size_t numbers;
-  buffer<float, cpu> x, y, residual, dy, dy_copy, dx, rows, saved;
+  buffer<N, cpu> x, y, residual, dy, dy_copy, dx;
+  buffer<float, cpu> rows, saved;
   buffer<double, cpu> scratch;
   times plain, added;
   double memory = 1e9;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const options o = parse(argc, argv);
-  const cpu device(o.threads);
+template <class N, int V>
+void measure(const options& o, const cpu& device) {
   const cpu::stream s = device.make_stream();
-
-  std::deque<layer> layers;
+  std::deque<layer<N, V>> layers;
   for (const extent& e : {extent{16, 32, 32}, {32, 16, 16}, {64, 8, 8}})
-    layers.emplace_back(e, o.small, device);
+    if (e.channels % V == 0) layers.emplace_back(e, o.small, device);
   for (const extent& e : {extent{64, 112, 112},
                           {64, 56, 56},
                           {256, 56, 56},
@@ -173,17 +179,20 @@ int main(int argc, char** argv) {
     layers.emplace_back(e, o.large, device);
   const double before = bench::handover(s);
   for (int rep = -1; rep < o.reps; ++rep)  // one more, to warm up
-    for (layer& l : layers) l.run(s);
+    for (layer<N, V>& l : layers) l.run(s);
 
-  std::printf("%d thread(s), %.*s, %d repetitions; ms (share of the triad's bandwidth)\n",
-              o.threads, static_cast<int>(isa.size()), isa.data(), o.reps);
+  std::printf(
+      "%s in blocks of %d, %d thread(s), %.*s, %d repetitions; ms (share of the triad's "
+      "bandwidth)\n",
+      sizeof(N) == 2 ? "bf16" : "fp32", V, o.threads, static_cast<int>(isa.size()), isa.data(),
+      o.reps);
   if (o.threads > 1)
     std::printf("transfer of a cache line between two cores: %.0f ns (%.0f at the start)\n",
                 bench::handover(s) * 1e9, before * 1e9);
   std::printf("\n");
   std::printf("%-22s %7s %8s   %-15s %-15s %-15s %s\n", "layer", "MB", "triad", "relu forward",
               "relu backward", "add forward", "add backward");
-  for (const layer& l : layers) {
+  for (const layer<N, V>& l : layers) {
     char name[64];
     std::snprintf(name, sizeof name, "%d x %d, %dx%d", l.batch, l.p.in.channels, l.p.in.height,
                   l.p.in.width);
@@ -199,5 +208,17 @@ int main(int argc, char** argv) {
                   100 * l.bytes(a.passes) / bandwidth / a.seconds);
     std::printf("\n");
   }
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const options o = parse(argc, argv);
+  const cpu device(o.threads);
+  constexpr int V = direct::block<float>(16);  // all channels above are multiples of it
+  measure<float, V>(o, device);
+  measure<bfloat, V>(o, device);
+  measure<bfloat, 2 * V>(o, device);
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <cordee/nn/resnet.hpp>
 
 #include "tests/nn/network_fixture.hpp"
+#include "tests/support/wide_blocks.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::nn;
@@ -76,6 +77,16 @@ TEST_CASE_TEMPLATE("resnet: engine direct computes what engine reference compute
   network_fixture<net8<s, P, reference>> expected(5);
   network_fixture<net8<s, P, direct>> actual(5, 1, 2);
   check_same_step(actual, expected, std::is_same_v<P, fp64> ? 1e-11 : 2e-4);
+}
+
+TEST_CASE("resnet: activations of bf16 may have blocks of two registers") {
+  constexpr resnet_options s{.image = {3, 9, 9}};  // an odd number of pixels
+  network_fixture<net8<s, fp32, reference>> expected(5);
+  network_fixture<net8<s, bf16, reference>> single(5);
+  network_fixture<net8<s, bf16, support::wide_blocks>> actual(5, 1, 2);
+  check_same_step(single, expected, 0.5);
+  check_same_step(actual, expected, 0.5);
+  check_same_step(actual, single, 0.05);
 }
 
 TEST_CASE("resnet: gradient descent on one batch reduces its loss") {

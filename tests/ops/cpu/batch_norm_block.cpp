@@ -25,9 +25,10 @@ struct block_case {
   static constexpr int V = Lanes;
   using epilogue = E;
 };
-#define WIDTHS                                                      \
-  block_case<float, 1>, block_case<float, 3>, block_case<float, 4>, \
-      block_case<float, lanes<float>>, block_case<double, 1>, block_case<double, lanes<double>>
+#define WIDTHS                                                                                     \
+  block_case<float, 1>, block_case<float, 3>, block_case<float, 4>,                                \
+      block_case<float, lanes<float>>, block_case<float, 2 * lanes<float>>, block_case<double, 1>, \
+      block_case<double, lanes<double>>
 #define WIDTHS_AND_EPILOGUES                                                     \
   block_case<double, 1, epilogue::store>, block_case<double, 3, epilogue::relu>, \
       block_case<double, 3, epilogue::add_relu>,                                 \
@@ -57,8 +58,6 @@ template <class E>
 constexpr bool has_residual = std::same_as<E, epilogue::add_relu>;
 
 }  // namespace
-
-static_assert(register_lanes<8> == 8 && register_lanes<1> == 1 && register_lanes<3> == 1);
 
 TEST_CASE("batch_norm_block: absent memory stays null with any offset") {
   const double x[3] = {};
@@ -152,7 +151,7 @@ TEST_CASE_TEMPLATE("block_gradient_sums: sums of the gradient, and of its produc
     std::vector<double> g(dy);
     for (std::size_t i = 0; i < g.size(); ++i)
       if (has_relu<E> && !(t.y[i] > 0)) g[i] = 0;
-    CHECK(t.dy == (has_residual<E> ? g : dy));  // the residual's gradient, or unchanged
+    CHECK(t.dy == g);
     for (std::size_t v = 0; v < V; ++v) {
       double sum = 0, product = 0, magnitude = 0;
       for (std::size_t p = 0; p < pixels; ++p) {
@@ -167,22 +166,20 @@ TEST_CASE_TEMPLATE("block_gradient_sums: sums of the gradient, and of its produc
   }
 }
 
-TEST_CASE_TEMPLATE("block_input_gradient: out of place and in place", K, WIDTHS_AND_EPILOGUES) {
+TEST_CASE_TEMPLATE("block_input_gradient: out of place and in place", K, block_case<double, 1>,
+                   block_case<double, 3>, block_case<double, lanes<double>>) {
   constexpr int V = K::V;
-  using E = typename K::epilogue;
   block<V> t{49};
-  for (std::size_t i = 0; i < t.y.size(); ++i) t.y[i] = i % 3 == 0 ? 0 : t.y[i];
   std::vector<double> dx(t.dy.size());
   const auto gradient = [&](double* to) {
-    block_input_gradient<double, V, E>(49, t.x.data(), t.y.data(), t.dy.data(), t.c.data(),
-                                       t.a.data(), t.b.data(), t.d.data(), to);
+    block_input_gradient<double, V>(49, t.x.data(), t.dy.data(), t.c.data(), t.a.data(), t.b.data(),
+                                    t.d.data(), to);
   };
   gradient(dx.data());
   for (std::size_t i = 0; i < dx.size(); ++i) {
     const std::size_t v = i % V;
-    const double g = has_relu<E> && !(t.y[i] > 0) ? 0 : t.dy[i];
     CHECK(dx[i] ==
-          doctest::Approx(t.a[v] * g - t.b[v] - (t.x[i] - t.c[v]) * t.d[v]).epsilon(1e-12));
+          doctest::Approx(t.a[v] * t.dy[i] - t.b[v] - (t.x[i] - t.c[v]) * t.d[v]).epsilon(1e-12));
   }
   gradient(t.dy.data());
   CHECK(t.dy == dx);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Batch norm over numbers of 16 bits is that over floats, rounded once where it is stored.
+#include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -61,11 +62,18 @@ struct norm_run {
   }
 };
 
+/// Sums of 75 terms of about one, in another order: of 15 pixels in float, of 5 samples in double.
+bool are_equal_sums(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= 15 * 0x1p-24f * 75)) return false;
+  return a.size() == b.size();
+}
+
 template <class K, class Epilogue>
 void check_half_batch_norm(int ghost_batch) {
   using N = typename K::number;
   constexpr int V = K::V;
-  const batch_norm_problem p{{5, 4, 3}, ghost_batch};
+  const batch_norm_problem p{{37, 5, 3}, ghost_batch};  // a pixel without another one
   const int samples = 5;
   const half_tensor<N> x(p.in, samples, V, 1), residual(p.in, samples, V, 2);
   half_tensor<N> dy(p.in, samples, V, 3);
@@ -83,8 +91,8 @@ void check_half_batch_norm(int ghost_batch) {
   exact.backward(x.wide_copy, dy.wide_copy, count);
   CHECK(is_rounded_float(stored.dx, exact.dx));
   CHECK(is_equal_float(dy.stored, dy.wide_copy));
-  CHECK(is_rounded_float(stored.dgamma, exact.dgamma));
-  CHECK(is_rounded_float(stored.dbeta, exact.dbeta));
+  CHECK(are_equal_sums(stored.dgamma, exact.dgamma));
+  CHECK(are_equal_sums(stored.dbeta, exact.dbeta));
 
   stored.evaluate(x.stored, residual.stored);
   exact.evaluate(x.wide_copy, residual.wide_copy);

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
@@ -248,10 +247,10 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
   });
 }
 
-/// Computes dx from dy. dx may be dy, unless a residual was added: then dy becomes the residual's
-/// gradient. dgamma and dbeta are this rank's sums, since the reducer adds them; the sums inside dx
-/// are over all ranks that share statistics. A null dgamma or dbeta is not written. After
-/// batch_norm_evaluate: requires `count` = frozen_count, ghost_batch 0 and no hook; then
+/// Computes dx from dy. A ReLU masks dy, which so becomes the gradient of a residual; dx may be dy
+/// where there is none. dgamma and dbeta are this rank's sums, since the reducer adds them; the
+/// sums inside dx are over all ranks that share statistics. A null dgamma or dbeta is not written.
+/// After batch_norm_evaluate: requires `count` = frozen_count, ghost_batch 0 and no hook; then
 /// dx = gamma / sqrt(v + eps) dy.
 template <class N, int V, class Epilogue>
 void batch_norm_backward(const batch_norm_problem& p, int samples,
@@ -265,9 +264,6 @@ void batch_norm_backward(const batch_norm_problem& p, int samples,
   const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels(),
                     size = p.ghost_batch_size(samples);
   const batch_norm_sums sums(p, samples, V, t.scratch);
-  // With a residual, dy is masked by the first pass.
-  using second_pass =
-      std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
     const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
     const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
@@ -283,9 +279,8 @@ void batch_norm_backward(const batch_norm_problem& p, int samples,
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
     const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
     const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    block_input_gradient<N, V, second_pass>(pixels, t.x + offset, t.y + offset, dy + offset,
-                                            row.mean + c, row.scale + c, row.shift + c,
-                                            row.slope + c, dx + offset);
+    block_input_gradient<N, V>(pixels, t.x + offset, dy + offset, row.mean + c, row.scale + c,
+                               row.shift + c, row.slope + c, dx + offset);
   });
 }
 

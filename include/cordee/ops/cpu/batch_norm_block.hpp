@@ -13,6 +13,7 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/cpu/channel_registers.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/precision/number.hpp>
 
@@ -24,56 +25,72 @@ const N* offset_or_null(const N* memory, std::size_t offset) {
   return memory == nullptr ? nullptr : memory + offset;
 }
 
-/// Lanes of a block of V processed together: all, or one where V is not a power of two.
-template <int V>
-inline constexpr int register_lanes = (V & (V - 1)) == 0 ? V : 1;
-
-/// One sum for each of W lanes, in double.
-template <int W>
+/// One sum in double for each channel of the registers R.
+template <class R>
 struct double_sums {
-  static constexpr int D = std::min(W, lanes<double>);
-  vec<double, D> part[std::size_t{W / D}] = {};
+  using real = typename R::real;
+  static constexpr int D = std::min(R::width, lanes<double>), parts = R::channels / D;
+  using vector = vec<double, D>;
+  vector part[std::size_t{parts}] = {};
 
-  template <class Real>
-  [[gnu::always_inline]] void add(vec<Real, W> value) {
-    Real each[std::size_t{W}];
-    store<Real, W>(each, value);
-    for (int k = 0; k < W / D; ++k)
-      part[k] += __builtin_convertvector((load<Real, D>(each + k * D)), vec<double, D>);
+  [[gnu::always_inline]] void add(const typename R::type& value) {
+    real each[std::size_t{R::channels * R::pixels}];  // of interleaved pixels: (2, pixels, V / 2)
+    if constexpr (R::in_pairs) {
+      store<real, R::width>(each, value.first);
+      store<real, R::width>(each + R::width, value.second);
+    } else {
+      store<real, R::width>(each, value);
+    }
+    for (int k = 0; k < parts; ++k)
+      for (int p = 0; p < R::pixels; ++p)
+        part[k] += __builtin_convertvector((load<real, D>(each + (k * R::pixels + p) * D)), vector);
+  }
+  /// Writes f(k) of all parts k, in the order of the channels.
+  template <class F>
+  [[gnu::always_inline]] static void write(double* to, const F& f) {
+    if constexpr (R::is_interleaved) {
+      double each[std::size_t{R::channels}];
+      for (int k = 0; k < parts; ++k) store<double, D>(each + k * D, f(k));
+      for (int k = 0; k < R::channels; ++k) to[R::channel_of(k)] = each[k];
+    } else {
+      for (int k = 0; k < parts; ++k) store<double, D>(to + k * D, f(k));
+    }
   }
 };
 
-/// Pixels summed in Real before the partial sum is added in double.
+/// Pixels summed in `real` before the partial sum is added in double.
 inline constexpr std::size_t pixels_per_partial_sum = 512;
 
-template <class Real, int W>
+template <class R>
 struct term_pair {
-  vec<Real, W> first, second;
+  typename R::type first, second;
 };
 
-/// Adds the sums over all pixels of two terms, {a, b} = terms(pixel). Four independent sums: an
-/// addition does not wait for the previous one.
-template <class Real, int W, class F>
-[[gnu::always_inline]] inline void sum_pixels(std::size_t pixels, double_sums<W>& a,
-                                              double_sums<W>& b, const F& terms) {
-  constexpr std::size_t unroll = 4;
+/// Adds the sums over all pixels of two terms, {a, b} = terms(pixels of R, index). Four independent
+/// sums: an addition does not wait for the previous one.
+template <class R, class F>
+[[gnu::always_inline]] inline void sum_pixels(std::size_t pixels, double_sums<R>& a,
+                                              double_sums<R>& b, const F& terms) {
+  constexpr std::size_t unroll = 4, step = R::pixels;
+  using registers = typename R::type;
   for (std::size_t p = 0; p < pixels;) {
-    const std::size_t last = std::min(p + pixels_per_partial_sum, pixels);
-    vec<Real, W> sum[unroll] = {}, product[unroll] = {};
-    for (; p + unroll <= last; p += unroll)
+    const std::size_t last = std::min(p + pixels_per_partial_sum * step, pixels);
+    registers sum[unroll] = {}, product[unroll] = {};
+    for (; p + unroll * step <= last; p += unroll * step)
 #pragma GCC unroll 4
       for (std::size_t k = 0; k < unroll; ++k) {
-        const auto [x, y] = terms(p + k);
-        sum[k] += x;
-        product[k] += y;
+        const auto [x, y] = terms(typename R::all_pixels{}, p + k * step);
+        sum[k] = sum[k] + x;
+        product[k] = product[k] + y;
       }
-    for (; p < last; ++p) {
-      const auto [x, y] = terms(p);
-      sum[0] += x;
-      product[0] += y;
-    }
-    a.template add<Real>(sum[0] + sum[1] + (sum[2] + sum[3]));
-    b.template add<Real>(product[0] + product[1] + (product[2] + product[3]));
+    R::for_each_pixel(last - p, [&](auto some, std::size_t i) {
+      const auto [x, y] = terms(some, p + i);
+      sum[0] = sum[0] + x;
+      product[0] = product[0] + y;
+    });
+    p = last;
+    a.add(sum[0] + sum[1] + (sum[2] + sum[3]));
+    b.add(product[0] + product[1] + (product[2] + product[3]));
   }
 }
 
@@ -82,25 +99,24 @@ template <class Real, int W, class F>
 template <class N, int V>
 [[gnu::noinline]] void block_moments(std::size_t pixels, const N* x, double* mean,
                                      double* deviations) {
-  using Real = precision::wide<N>;
-  constexpr int W = register_lanes<V>, D = double_sums<W>::D;
-  using vector = vec<Real, W>;
+  using R = channel_registers<N, V>;
+  using sums = double_sums<R>;
   const double share = 1 / static_cast<double>(pixels);
-  for (int lane = 0; lane < V; lane += W) {
+  for (int lane = 0; lane < V; lane += R::channels) {
     const N* in = x + lane;
-    const vector shift = load<N, W>(in);
-    double_sums<W> origin, sum, square;
-    origin.template add<Real>(shift);
-    sum_pixels<Real>(pixels, sum, square, [&](std::size_t p) {
-      const vector d = load<N, W>(in + p * V) - shift;
-      return term_pair<Real, W>{d, d * d};
+    typename R::real first[std::size_t{R::channels}];
+    for (int k = 0; k < R::channels; ++k) first[k] = precision::widened(in[k]);
+    const auto shift = R::load_row(first);
+    sums origin, sum, square;
+    origin.add(R::origin::masked(shift));
+    sum_pixels(pixels, sum, square, [&](auto some, std::size_t p) {
+      const auto d = some.masked(some.load(in + p * V) - shift);
+      return term_pair<R>{d, d * d};
     });
-    for (int k = 0; k < W / D; ++k) {
-      const vec<double, D> offset = sum.part[k] * share, m2 = square.part[k] - sum.part[k] * offset,
-                           zero{};
-      store<double, D>(mean + lane + k * D, origin.part[k] + offset);
-      store<double, D>(deviations + lane + k * D, m2 < zero ? zero : m2);  // NaN stays NaN
-    }
+    sums::write(mean + lane, [&](int k) { return origin.part[k] + sum.part[k] * share; });
+    sums::write(deviations + lane, [&](int k) {
+      return rectified(square.part[k] - sum.part[k] * (sum.part[k] * share));
+    });
   }
 }
 
@@ -110,77 +126,68 @@ template <class N, int V, class Epilogue>
                                        const precision::wide<N>* mean,
                                        const precision::wide<N>* scale,
                                        const precision::wide<N>* shift, const N* residual, N* y) {
-  using Real = precision::wide<N>;
-  constexpr int W = register_lanes<V>;
-  using vector = vec<Real, W>;
-  const vector zero{};
-  for (int lane = 0; lane < V; lane += W) {
-    const vector c = load<Real, W>(mean + lane), a = load<Real, W>(scale + lane),
-                 b = load<Real, W>(shift + lane);
-    for (std::size_t p = 0, i = static_cast<std::size_t>(lane); p < pixels; ++p, i += V) {
-      vector z = (load<N, W>(x + i) - c) * a + b;
-      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) z += load<N, W>(residual + i);
-      if constexpr (!std::same_as<Epilogue, epilogue::store>) z = z < zero ? zero : z;
-      store<N, W>(y + i, z);
-    }
+  using R = channel_registers<N, V>;
+  for (int lane = 0; lane < V; lane += R::channels) {
+    const auto c = R::load_row(mean + lane), a = R::load_row(scale + lane),
+               b = R::load_row(shift + lane);
+    R::for_each_pixel(pixels, [&](auto some, std::size_t p) {
+      const std::size_t i = p * V + static_cast<std::size_t>(lane);
+      auto z = (some.load(x + i) - c) * a + b;
+      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) z = z + some.load(residual + i);
+      if constexpr (!std::same_as<Epilogue, epilogue::store>) z = rectified(z);
+      some.store(y + i, z);
+    });
   }
 }
 
-/// The gradient of gamma h + beta at one pixel: dy, masked where the ReLU's output is zero.
-template <class N, int W, class Epilogue>
-[[gnu::always_inline]] inline vec<precision::wide<N>, W> epilogue_gradient(const N* dy,
-                                                                           const N* y) {
-  const vec<precision::wide<N>, W> g = load<N, W>(dy), zero{};
+/// The gradient of gamma h + beta at `some` pixels: dy, masked where the ReLU's output is zero.
+template <class Epilogue, class Pixels, class N>
+[[gnu::always_inline]] inline auto epilogue_gradient(Pixels some, const N* dy, const N* y) {
   if constexpr (std::same_as<Epilogue, epilogue::store>)
-    return g;
+    return some.load(dy);
   else
-    return load<N, W>(y) > zero ? g : zero;
+    return where_positive(some.load(y), some.load(dy));
 }
 
 /// shift <- sum(g) and scale <- sum(g h) of each channel of a block, with g = epilogue_gradient.
-/// With a residual, dy <- g, which is also the residual's gradient.
+/// dy <- g: the second pass reads no y, and with a residual g is its gradient.
 template <class N, int V, class Epilogue>
 [[gnu::noinline]] void block_gradient_sums(std::size_t pixels, const N* x, const N* y, N* dy,
                                            const precision::wide<N>* mean,
                                            const precision::wide<N>* inv_std, double* shift,
                                            double* scale) {
-  using Real = precision::wide<N>;
-  constexpr int W = register_lanes<V>, D = double_sums<W>::D;
-  using vector = vec<Real, W>;
-  for (int lane = 0; lane < V; lane += W) {
-    const vector c = load<Real, W>(mean + lane);
-    double_sums<W> factor, sum, product;
-    factor.template add<Real>(load<Real, W>(inv_std + lane));
-    sum_pixels<Real>(pixels, sum, product, [&](std::size_t p) {
+  using R = channel_registers<N, V>;
+  using sums = double_sums<R>;
+  for (int lane = 0; lane < V; lane += R::channels) {
+    const auto c = R::load_row(mean + lane);
+    sums factor, sum, product;
+    factor.add(R::origin::masked(R::load_row(inv_std + lane)));
+    sum_pixels(pixels, sum, product, [&](auto some, std::size_t p) {
       const std::size_t i = p * V + static_cast<std::size_t>(lane);
-      const vector g = epilogue_gradient<N, W, Epilogue>(dy + i, y + i);
-      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) store<N, W>(dy + i, g);
-      return term_pair<Real, W>{g, g * (load<N, W>(x + i) - c)};
+      const auto g = epilogue_gradient<Epilogue>(some, dy + i, y + i);
+      if constexpr (!std::same_as<Epilogue, epilogue::store>) some.store(dy + i, g);
+      return term_pair<R>{g, g * (some.load(x + i) - c)};
     });
-    for (int k = 0; k < W / D; ++k) {
-      store<double, D>(shift + lane + k * D, sum.part[k]);
-      store<double, D>(scale + lane + k * D, product.part[k] * factor.part[k]);
-    }
+    sums::write(shift + lane, [&](int k) { return sum.part[k]; });
+    sums::write(scale + lane, [&](int k) { return product.part[k] * factor.part[k]; });
   }
 }
 
-/// dx <- scale g - shift - (x - mean) slope on one block; dx may be dy.
-template <class N, int V, class Epilogue>
-[[gnu::noinline]] void block_input_gradient(std::size_t pixels, const N* x, const N* y, const N* dy,
+/// dx <- scale g - shift - (x - mean) slope on one block; dx may be g.
+template <class N, int V>
+[[gnu::noinline]] void block_input_gradient(std::size_t pixels, const N* x, const N* g,
                                             const precision::wide<N>* mean,
                                             const precision::wide<N>* scale,
                                             const precision::wide<N>* shift,
                                             const precision::wide<N>* slope, N* dx) {
-  using Real = precision::wide<N>;
-  constexpr int W = register_lanes<V>;
-  using vector = vec<Real, W>;
-  for (int lane = 0; lane < V; lane += W) {
-    const vector c = load<Real, W>(mean + lane), a = load<Real, W>(scale + lane),
-                 b = load<Real, W>(shift + lane), k = load<Real, W>(slope + lane);
-    for (std::size_t p = 0, i = static_cast<std::size_t>(lane); p < pixels; ++p, i += V) {
-      const vector g = epilogue_gradient<N, W, Epilogue>(dy + i, y + i);
-      store<N, W>(dx + i, a * g - b - (load<N, W>(x + i) - c) * k);
-    }
+  using R = channel_registers<N, V>;
+  for (int lane = 0; lane < V; lane += R::channels) {
+    const auto c = R::load_row(mean + lane), a = R::load_row(scale + lane),
+               b = R::load_row(shift + lane), k = R::load_row(slope + lane);
+    R::for_each_pixel(pixels, [&](auto some, std::size_t p) {
+      const std::size_t i = p * V + static_cast<std::size_t>(lane);
+      some.store(dx + i, a * some.load(g + i) - b - (some.load(x + i) - c) * k);
+    });
   }
 }
 

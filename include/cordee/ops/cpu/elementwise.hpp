@@ -15,6 +15,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/ops/cpu/channel_registers.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/precision/number.hpp>
@@ -104,13 +105,14 @@ void scale(std::size_t n, Real factor, Real* x, cpu::stream s) {
 /// y <- max(x, 0); NaN stays NaN
 template <class N>
 void relu_forward(std::size_t n, const N* x, N* y, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { y[i] = precision::widened(x[i]) < 0 ? N{} : x[i]; });
+  for_each_simd<precision::wide<N>>(s, n, [=](auto at) { at.put(y, rectified(at(x))); });
 }
 
 /// g <- g where the output y of the ReLU is positive, 0 elsewhere
 template <class N>
 void relu_backward(std::size_t n, const N* y, N* g, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { g[i] = precision::widened(y[i]) > 0 ? g[i] : N{}; });
+  for_each_simd<precision::wide<N>>(s, n,
+                                    [=](auto at) { at.put(g, where_positive(at(y), at(g))); });
 }
 
 /// x <- (byte / 255 - mean) * scale, of bytes (samples, C, H, W) and x (samples, C / V, H, W, V).

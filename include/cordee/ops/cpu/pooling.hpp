@@ -12,7 +12,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/ops/cpu/channel_registers.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/ops/pooling.hpp>
@@ -32,17 +32,17 @@ template <class N, int V>
 void average_pool_forward(const extent& in, int samples, const N* x, N* y, cpu::stream s) {
   using Real = precision::wide<N>;
   const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
-  device::parallel_chunks(
-      s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
-        for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-          Real sum[std::size_t{V}] = {};
-          for (std::size_t p = 0; p < pixels; ++p)
-            for (std::size_t v = 0; v < V; ++v)
-              sum[v] += precision::widened(x[(b * pixels + p) * V + v]);
-          for (std::size_t v = 0; v < V; ++v)
-            y[b * V + v] = precision::rounded<N>(sum[v] / static_cast<Real>(pixels));
-        }
-      });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples), 1,
+                          [=](std::size_t first, std::size_t last) {
+                            constexpr std::size_t W = register_lanes<Real, V>;
+                            for (std::size_t b = first * blocks; b < last * blocks; ++b)
+                              for (std::size_t lane = 0; lane < V; lane += W) {
+                                vec<Real, W> sum{};
+                                for (std::size_t p = 0; p < pixels; ++p)
+                                  sum += load<N, W>(x + (b * pixels + p) * V + lane);
+                                store<N, W>(y + b * V + lane, sum / static_cast<Real>(pixels));
+                              }
+                          });
 }
 
 /// dx (samples, C / V, H, W, V) <- dy (samples, C / V, 1, 1, V) / pixels, at every pixel.
@@ -50,18 +50,16 @@ template <class N, int V>
 void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, cpu::stream s) {
   using Real = precision::wide<N>;
   const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
-  device::parallel_chunks(s, static_cast<std::size_t>(samples), 1,
-                          [=](std::size_t first, std::size_t last) {
-                            for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-                              N share[std::size_t{V}];
-                              for (std::size_t v = 0; v < V; ++v)
-                                share[v] = precision::rounded<N>(precision::widened(dy[b * V + v]) /
-                                                                 static_cast<Real>(pixels));
-                              for (std::size_t p = 0; p < pixels; ++p)
-                                for (std::size_t v = 0; v < V; ++v)
-                                  dx[(b * pixels + p) * V + v] = share[v];
-                            }
-                          });
+  device::parallel_chunks(
+      s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+        constexpr std::size_t W = register_lanes<Real, V>;
+        for (std::size_t b = first * blocks; b < last * blocks; ++b) {
+          N share[std::size_t{V}];
+          for (std::size_t lane = 0; lane < V; lane += W)
+            store<N, W>(share + lane, load<N, W>(dy + b * V + lane) / static_cast<Real>(pixels));
+          for (std::size_t p = 0; p < pixels; ++p) std::copy_n(share, V, dx + (b * pixels + p) * V);
+        }
+      });
 }
 
 /// Calls f(index in x, index in y, whether x has that channel) for every number of y of samples
@@ -114,10 +112,6 @@ void subsample_backward(const subsample_problem& p, int samples, const N* dy, N*
                           });
 }
 
-/// Lanes of a block of V processed together: all, or one where V is not a power of two.
-template <int V>
-inline constexpr int pool_lanes = std::has_single_bit(static_cast<unsigned>(V)) ? V : 1;
-
 /// The integers that a comparison of vectors of Real returns.
 template <class Real>
 using mask_element = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
@@ -126,7 +120,7 @@ template <class N, int V>
 [[gnu::noinline]] void block_max_pool(const max_pool_problem& p, const N* x, N* y,
                                       std::uint8_t* argmax) {
   using Real = precision::wide<N>;
-  constexpr int W = pool_lanes<V>;
+  constexpr int W = register_lanes<Real, V>;
   using vector = vec<Real, W>;
   using indices = vec<mask_element<Real>, W>;
   const extent out = p.out();
@@ -157,7 +151,7 @@ template <class N, int V>
 [[gnu::noinline]] void block_max_pool_gradient(const max_pool_problem& p, const N* dy,
                                                const std::uint8_t* argmax, N* dx, write_mode mode) {
   using Real = precision::wide<N>;
-  constexpr int W = pool_lanes<V>;
+  constexpr int W = register_lanes<Real, V>;
   using vector = vec<Real, W>;
   using indices = vec<mask_element<Real>, W>;
   const extent out = p.out();
