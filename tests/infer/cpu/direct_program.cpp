@@ -46,16 +46,17 @@ struct defined {
   }
 
   /// Whether so many images from `first` on have these logits.
-  template <int Lanes>
-  bool equal(direct_program<Lanes>& direct, std::size_t samples, std::size_t first = 0) const {
+  template <int Lanes, class Correlation>
+  bool equal(direct_program<Lanes, Correlation>& direct, std::size_t samples,
+             std::size_t first = 0) const {
     std::vector<std::int32_t> own(samples * N::classes, -1);
     direct.run(samples, images.data() + first * N::input.size(), own.data());
     return std::equal(own.begin(), own.end(),
                       logits.begin() + static_cast<std::ptrdiff_t>(first * N::classes));
   }
-  template <int Lanes>
-  bool equal_of(std::size_t samples, int workers) const {
-    direct_program<Lanes> direct(program, cpu(workers));
+  template <int Lanes, class Correlation = detail::ops::default_byte_correlation<Lanes>>
+  bool equal_of(std::size_t samples, int workers, const stage_costs& costs = {}) const {
+    direct_program<Lanes, Correlation> direct(program, cpu(workers), costs);
     return equal(direct, samples);
   }
   /// The same for all numbers of images on up to eight workers, which share all steps, or those
@@ -80,10 +81,13 @@ using b = resnet<14, int8, cpu, with_b>;
 using basic = resnet<18, int8, cpu, large>;
 using deep = resnet<50, int8, cpu, bottlenecks>;
 
+using whole = resnet<20, int8, cpu, resnet_options{.zero_gamma = false}>;
 /// Few filters, and filters that do not fill a block; a max pool of bytes.
 using odd = network<sequential<convolution<3, 5>, relu, max_pool<2, 2, 0>, convolution<21, 3, 2>,
                                batch_norm<relu>, convolution<5, 1>, global_average_pool, linear<2>>,
                     int8, cpu, direct, extent{2, 11, 13}, 2>;
+
+using by_tiles = detail::ops::byte_correlation_by_tiles<V, detail::ops::default_tile_unit>;
 
 }  // namespace
 
@@ -101,7 +105,9 @@ TEST_CASE(
 
 TEST_CASE("direct_program: the same integers as the definitions, ImageNet's form") {
   defined<basic>(random_plane<basic>(5), 1).check_sharing({});
-  defined<deep>(random_plane<deep>(6), 1).check_sharing();
+  const defined<deep> of_50(random_plane<deep>(6), 1);
+  of_50.check_sharing();
+  CHECK(of_50.equal_of<V, by_tiles>(1, 2, costless));
 }
 
 TEST_CASE("direct_program: the same with batch norms as steps, and with weights of few bits") {
@@ -127,4 +133,13 @@ TEST_CASE("direct_program: factors that do not fit 32 bits are computed in 64") 
   CHECK(all.equal_of<V>(2, 1));
   direct_program<V> direct(all.program, cpu(3), costless);
   CHECK(all.equal(direct, 2));
+}
+
+TEST_CASE("direct_program: the same integers by AMX's tiles") {
+  const defined<whole> of_20(random_plane<whole>(8), 2);
+  CHECK(of_20.equal_of<V, by_tiles>(2, 1));
+  CHECK(of_20.equal_of<V, by_tiles>(1, 3, costless));
+  const defined<odd> of_odd(random_plane<odd>(5), 9);
+  CHECK(of_odd.equal_of<V, by_tiles>(9, 2));
+  CHECK(of_odd.equal_of<V, by_tiles>(7, 5, costless));
 }

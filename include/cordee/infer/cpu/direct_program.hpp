@@ -29,9 +29,14 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-template <int V>
+/// Correlation: with the functions of ops::byte_correlation.
+template <int V, class Correlation = ops::default_byte_correlation<V>>
 class direct_program {
   using layers = direct_layers<V>;
+  template <int W>
+  using packed_convolution = infer::packed_convolution<W, Correlation>;
+  template <int W>
+  using packed_classifier = infer::packed_classifier<W, Correlation>;
 
  public:
   /// Keeps references to the program's steps.

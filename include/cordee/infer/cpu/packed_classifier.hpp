@@ -16,15 +16,16 @@
 
 #include <cordee/core/equal_part.hpp>
 #include <cordee/infer/program/integer_layers.hpp>
-#include <cordee/ops/engines/direct/int8/bytes.hpp>
+#include <cordee/ops/engines/amx/int8/bytes.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-template <int V>
+/// Correlation: with the functions of ops::byte_correlation.
+template <int V, class Correlation = ops::default_byte_correlation<V>>
 class packed_classifier {
-  using correlation = ops::byte_correlation<V, ops::byte_dots>;
+  using correlation = Correlation;
   static constexpr std::size_t bytes = sizeof(std::int32_t);
 
  public:
@@ -37,8 +38,9 @@ class packed_classifier {
   /// Keeps a reference to the layer. Requires at most most_terms features.
   explicit packed_classifier(const integer_classifier& c)
       : layer_(&c),
-        kernel_({{static_cast<int>(c.features), 1, int{bytes}}, 2 * static_cast<int>(c.classes)}),
-        weights_(kernel_.packed_size()),
+        kernel_(convolution_problem{{static_cast<int>(c.features), 1, int{bytes}},
+                                    2 * static_cast<int>(c.classes)}),
+        packed_(weights_.reserve(kernel_.packed_size())),
         initial_((2 * c.classes + V - 1) / V * V),
         bias_(c.bias) {
     std::vector<std::int8_t> halves(2 * c.weights.size());  // (classes, 2, features)
@@ -50,8 +52,11 @@ class packed_classifier {
       halves[at + c.features] = low;
       bias_[i / c.features] -= (std::int64_t{1} << 31) * w;
     }
-    kernel_.pack(halves.data(), weights_.data());
+    kernel_.pack(halves.data(), packed_);
   }
+
+  packed_classifier(packed_classifier&&) noexcept = default;
+  packed_classifier& operator=(packed_classifier&&) noexcept = default;
 
   /// A part of the classes of `samples` samples; x_of(n) are the features of sample n, logits_of(n)
   /// its classes.
@@ -62,8 +67,8 @@ class packed_classifier {
     std::uint8_t* const q = m.features.reserve(samples * size);  // (N, F/B, 4, B)
     for (std::size_t n = 0; n < samples; ++n) split(x_of(n), q + n * size);
     kernel_.run_samples(
-        m.kernel, samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0,
-        weights_.data(), initial_.data(),
+        m.kernel, samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0, packed_,
+        initial_.data(),
         [&](std::size_t n, const typename correlation::chunk& sums) { finish(sums, logits_of(n)); },
         part);
   }
@@ -104,7 +109,8 @@ class packed_classifier {
 
   const integer_classifier* layer_;
   correlation kernel_;
-  std::vector<std::int8_t> weights_;
+  ops::scratch<std::int8_t> weights_;
+  std::int8_t* packed_;                // in weights_, aligned to a cache line
   std::vector<std::int32_t> initial_;  // zeros
   std::vector<std::int64_t> bias_;     // (classes), less 2^31 sum of w
 };

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution of an integer network on SIMD registers, with weights packed once: engine
-// `direct`'s convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 alone products
-// of 16 bits or, where weights are so small that it does not clip, as most of 4 and 2 bits are,
-// vpmaddubsw: ops/engines/direct/int8/bytes.hpp). The zero point's share is the initial value of
-// the sums, which are rescaled while they are in the first-level cache.
+// A convolution of an integer network, with weights packed once: by AMX's tiles
+// (ops/engines/amx/int8/bytes.hpp), or engine `direct`'s convolution of bytes (vpdpbusd with
+// AVX-512 VNNI or AVX-VNNI; with AVX2 alone products of 16 bits or, where weights are so small that
+// it does not clip, as most of 4 and 2 bits are, vpmaddubsw: ops/engines/direct/int8/bytes.hpp).
+// The zero point's share is the initial value of the sums, which are rescaled while they are in the
+// first-level cache.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@
 #include <cordee/core/equal_part.hpp>
 #include <cordee/infer/cpu/rescale_lanes.hpp>
 #include <cordee/infer/program/integer_layers.hpp>
-#include <cordee/ops/engines/direct/int8/bytes.hpp>
+#include <cordee/ops/engines/amx/int8/bytes.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
@@ -53,9 +55,10 @@ class stream_bytes {
   wide_rescaling<V> rescale_;
 };
 
-template <int V>
+/// Correlation: with the functions of ops::byte_correlation.
+template <int V, class Correlation = ops::default_byte_correlation<V>>
 class packed_convolution {
-  using correlation = ops::byte_correlation<V, ops::byte_dots>;
+  using correlation = Correlation;
 
  public:
   /// Keeps a reference to the layer. `largest_residual`: of the magnitudes of what is added; 0:
@@ -63,9 +66,9 @@ class packed_convolution {
   packed_convolution(const integer_convolution& c, std::int64_t largest_residual)
       : layer_(&c),
         kernel_(c.problem),
-        weights_(kernel_.packed_size()),
+        packed_(weights_.reserve(kernel_.packed_size())),
         rescale_residual_(c.residual_factor.shift < 31 ? c.residual_factor : ops::fixed_point{}) {
-    kernel_.pack(c.weights.data(), weights_.data());
+    kernel_.pack(c.weights.data(), packed_);
     const std::size_t filters = c.bias.size(), filter_size = c.weights.size() / filters;
     initial_.resize((filters + V - 1) / V * V);
     const auto check = [&](std::int64_t bound, ops::fixed_point f, std::int64_t addend = 0) {
@@ -97,6 +100,9 @@ class packed_convolution {
     }
   }
 
+  packed_convolution(packed_convolution&&) noexcept = default;
+  packed_convolution& operator=(packed_convolution&&) noexcept = default;
+
   [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
 
   /// So that `run` of up to so many samples allocates nothing.
@@ -119,7 +125,7 @@ class packed_convolution {
     };
     kernel_.run_samples(
         memory, samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_,
-        layer_->zero_point, weights_.data(), initial_.data(),
+        layer_->zero_point, packed_, initial_.data(),
         [&](std::size_t n, const typename correlation::chunk& sums) {
           if (!fits_32_bits_ || layer_->problem.filters <= 4 ||
               (copy != nullptr && !copy->fits_32_bits()))
@@ -195,7 +201,8 @@ class packed_convolution {
 
   const integer_convolution* layer_;
   correlation kernel_;
-  std::vector<std::int8_t> weights_;
+  ops::scratch<std::int8_t> weights_;
+  std::int8_t* packed_;                // in weights_, aligned to a cache line
   std::vector<std::int32_t> initial_;  // (K), the zero point's, padded with zeros to blocks
   std::vector<rescaling<V>> factors_;  // (K / V)
   bool fits_32_bits_ = true;           // every rescaled sum and residual

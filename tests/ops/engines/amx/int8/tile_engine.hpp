@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An engine that only convolves bytes, by tiles of any unit.
+// An engine that only convolves bytes.
 #pragma once
 
 #include <cordee/ops/engines/amx/int8/byte_correlation.hpp>
 
 namespace support {
 
-template <cordee::detail::ops::TileUnit Unit>
-struct tile_engine {
+template <class Correlation>
+struct byte_engine {
   static constexpr std::string_view name = "bytes by tiles";
   static constexpr int V = cordee::detail::ops::lanes<float>;
-  using correlation = cordee::detail::ops::byte_correlation_by_tiles<V, Unit>;
+  using correlation = Correlation;
 
   template <class>
   static constexpr int block(int channels) {
@@ -34,5 +34,9 @@ struct tile_engine {
     correlation(p).run(samples, x, k, packed, scales, y, s);
   }
 };
+
+template <cordee::detail::ops::TileUnit Unit>
+using tile_engine = byte_engine<
+    cordee::detail::ops::byte_correlation_by_tiles<cordee::detail::ops::lanes<float>, Unit>>;
 
 }  // namespace support

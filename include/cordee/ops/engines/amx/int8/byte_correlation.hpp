@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Engine `amx`'s convolution of bytes (ops/convolution_bytes.hpp), by tiles. It has the functions
-// of engine `direct`'s (direct/int8/byte_correlation.hpp), and the same sums.
+// of engine `direct`'s (ops/engines/direct/int8/byte_correlation.hpp), and the same sums.
 //
 // The packed weights are (K/2V, C/B, R, window tiles, 2, 16, V, 4): two tiles of V filters for each
 // 64 adjacent bytes of a window row (byte_planes.hpp), with zeros where a window row or the filters

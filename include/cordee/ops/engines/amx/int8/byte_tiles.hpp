@@ -41,7 +41,9 @@ constexpr tile_shapes byte_tile_shapes(int pixels) {
 
 /// M tiles of pixels, N of filters.
 template <int V, int M, int N, TileUnit Unit>
-[[gnu::noinline]] void sum_byte_tiles(Unit& unit, byte_tile_memory& at) {
+[[gnu::noinline]] void sum_byte_tiles(Unit& unit, byte_tile_memory& memory) {
+  const byte_tile_memory at = memory;
+  const char* prefetch = at.prefetch;
   constexpr std::ptrdiff_t weight_row = 4 * V, weight_tile = tile_rows * weight_row;
   const std::ptrdiff_t step = at.x_step, next = tile_rows * step;
   unit.template load<0>(at.initial, 0);
@@ -53,8 +55,8 @@ template <int V, int M, int N, TileUnit Unit>
     const std::uint8_t* x = at.x + g * at.x_group;
     for (int r = 0, phase = 0; r < at.window_rows; ++r) {
       for (int c = 0; c < at.window_tiles; ++c, w += 2 * weight_tile) {
-        for (int k = 0; k < at.prefetch_lines; ++k, at.prefetch += 64)
-          __builtin_prefetch(at.prefetch, 0, 2);
+        for (int k = 0; k < at.prefetch_lines; ++k, prefetch += 64)
+          __builtin_prefetch(prefetch, 0, 2);
         const std::uint8_t* const pixels = x + std::ptrdiff_t{c} * tile_bytes;
         unit.template load<6>(w, weight_row);
         unit.template load<4>(pixels, step);
@@ -74,6 +76,7 @@ template <int V, int M, int N, TileUnit Unit>
       if (last_phase) phase = 0;
     }
   }
+  memory.prefetch = prefetch;
   constexpr std::ptrdiff_t pixel = V * sizeof(std::int32_t);
   unit.template store<0>(at.sums, pixel);
   if constexpr (N > 1) unit.template store<1>(at.sums + at.sums_block, pixel);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdio>
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
@@ -56,6 +57,15 @@ inline const tile_permission& tiles_of_process() {
   static const tile_permission answer = request_tiles();
   return answer;
 }
-inline bool tiles_permitted() { return tiles_of_process().granted; }
+/// Says once on stderr why not.
+inline bool tiles_permitted() {
+  static const bool granted = [] {
+    const tile_permission& answer = tiles_of_process();
+    if (!answer.granted)
+      std::fprintf(stderr, "cordee: compiled for AMX, and runs without: %s\n", answer.reason);
+    return answer.granted;
+  }();
+  return granted;
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -155,8 +155,8 @@ static_assert(TileUnit<tile_model>);
 
 #if defined(CORDEE_AMX)
 /// The processor's unit. In assembly, since g++ 12's intrinsics paste the name of a tile into it,
-/// which a template's parameter is not. Requires the system's permission (amx/tiles/permission.hpp);
-/// else the process ends by SIGILL.
+/// which a template's parameter is not. Requires the system's permission (permission.hpp); else the
+/// process ends by SIGILL.
 class amx_tiles {
  public:
   explicit amx_tiles(const tile_shapes& shapes) {

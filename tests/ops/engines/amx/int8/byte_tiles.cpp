@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/amx/int8/byte_tiles.hpp>
+
+#include "tests/ops/engines/amx/int8/counting_tiles.hpp"
+
+using namespace cordee::detail::ops;
+using support::counting_tiles;
+
+TEST_CASE("byte_tiles: four products for four loads, and half the tiles where there is less") {
+  const std::vector<std::uint8_t> x(4096);
+  const std::vector<std::int8_t> w(std::size_t{2 * 3 * 2 * 2} * 1024);
+  std::vector<std::int32_t> initial(32), sums(64 * 16);
+  const auto count = [&](const auto& kernel) {
+    byte_tile_memory at{.x = x.data(),
+                        .w = w.data(),
+                        .initial = initial.data(),
+                        .sums = sums.data(),
+                        .groups = 2,
+                        .phases = 2,
+                        .window_rows = 3,
+                        .window_tiles = 2};
+    counting_tiles unit(byte_tile_shapes<16>(16));
+    counting_tiles::counts = support::tile_counts{};
+    kernel(unit, at);
+    return counting_tiles::counts;
+  };
+  const auto all = count([](auto& u, auto& at) { sum_byte_tiles<16, 2, 2>(u, at); });
+  CHECK(all.products == 4 * 12);
+  CHECK(all.loads == 4 * 12 + 4);
+  CHECK(all.stores == 4);
+  const auto half = count([](auto& u, auto& at) { sum_byte_tiles<16, 1, 2>(u, at); });
+  CHECK(half.products == 2 * 12);
+  CHECK(half.loads == 3 * 12 + 2);
+  const auto quarter = count([](auto& u, auto& at) { sum_byte_tiles<16, 1, 1>(u, at); });
+  CHECK(quarter.products == 12);
+  CHECK(quarter.loads == 2 * 12 + 1);
+}
