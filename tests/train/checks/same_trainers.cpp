@@ -6,6 +6,7 @@
 #include <cordee/comm/reducers/hybrid.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/topologies/adjacency.hpp>
 #include <cordee/optim/lars.hpp>
@@ -213,4 +214,39 @@ TEST_CASE("same_trainers: the edges of a topology whose members are private") {
                  construct(local_steps{sgd{}, 1}, steady, gossip{comm, weights(odd ? 0.25 : 0.3)});
                }),
                "the reducer differs: rank 0 has edges "));
+}
+
+namespace {
+
+struct on_another_device : quadratic<fp64> {
+  using device = struct emulated_device;
+};
+
+}  // namespace
+
+TEST_CASE("same_trainers: replicas that different instruction sets compute") {
+  using exact = sgd;
+  using averaging = local_steps<sgd>;
+  using model = quadratic<fp64>;
+  const auto refusal_of = [&]<class M, class O>() {
+    return refusal([&](threads comm, bool odd) {
+      detail::train::settings own;
+      if (odd)
+        detail::train::add_instruction_set<M, O>(own, "AVX (simd32)");
+      else
+        detail::train::add_instruction_set<M, O>(own);
+      detail::train::expect_same_settings(comm, own, "trainer");
+    });
+  };
+  CHECK(refusal_of.operator()<model, exact>() ==
+        "trainer: the instruction set that the program is compiled for (-march; CORDEE_ISA chooses "
+        "it) differs: rank 0 has " +
+            detail::train::instruction_set_abi() +
+            ", rank 2 has AVX (simd32): give every rank the same");
+  CHECK(refusal_of.operator()<on_another_device, exact>().empty());
+  CHECK(refusal_of.operator()<model, averaging>().empty());
+
+  const detail::train::settings own = detail::train::trainer_settings(
+      model{}, sgd{}, constant{.learning_rate = 0.1}, solo{}, trainer_options{});
+  CHECK(contains(own.lines(), detail::train::instruction_set_abi().c_str()));
 }

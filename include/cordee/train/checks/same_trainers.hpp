@@ -3,7 +3,8 @@
 //
 // A check before the first step that the trainers of all ranks have the same parameters in the same
 // buckets, and the same settings. Ranks with different parameters would wait for messages that are
-// never sent; ranks with another learning rate would end with other weights after the same mean.
+// never sent; ranks with another learning rate would end with other weights after the same mean, and
+// so would ranks whose programs were compiled for another instruction set, in the last bits.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +13,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/ops/cpu/simd.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/checks/settings.hpp>
 #include <cordee/train/step/step.hpp>
@@ -70,6 +73,27 @@ template <class R>
     return core::describe_policy(reducer);
 }
 
+/// What decides the order of sums and which products are fused with them: "AVX2 (simd32i_fma)".
+[[gnu::cold]] inline std::string instruction_set_abi() {
+  return concat(ops::isa, " (",
+                std::string_view(CORDEE_ABI_TEXT(CORDEE_ABI_SIMD, CORDEE_ABI_ARITHMETIC)).substr(1),
+                ")");
+}
+/// Whether each rank computes the same weights by itself, on the CPU, from the same mean gradient:
+/// then another instruction set moves a rank's weights away from the others', step by step.
+/// Optimizers that average weights, and a GPU's kernels, do not depend on it.
+template <class M, class O>
+inline constexpr bool replicas_need_one_isa =
+    std::same_as<typename M::device, cpu> && O::needs == agreement::exact;
+
+template <class M, class O>
+[[gnu::cold]] void add_instruction_set(settings& all,
+                                       const std::string& own = instruction_set_abi()) {
+  if constexpr (replicas_need_one_isa<M, O>)
+    all.add("the instruction set that the program is compiled for (-march; CORDEE_ISA chooses it)",
+            own);
+}
+
 /// Policies are compared by describe() with exact numbers, schedules also by their values.
 [[gnu::cold, gnu::noinline]] settings policy_settings(const std::string& optimizer,
                                                       const std::string& schedule,
@@ -104,6 +128,7 @@ template <class M, class O, class S, class R>
   settings all = policy_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
                                  detail::schedule::learning_rate_of(schedule, 0.0),
                                  describe_reducer(reducer), options);
+  add_instruction_set<M, O>(all);
   if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
   if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
   if constexpr (requires { model.freeze_batch_norm_at; })
