@@ -3,8 +3,8 @@
 //
 // A check before the first step that the trainers of all ranks have the same parameters in the same
 // buckets, and the same settings. Ranks with different parameters would wait for messages that are
-// never sent; ranks with another learning rate would end with other weights after the same mean, and
-// so would ranks whose programs were compiled for another instruction set, in the last bits.
+// never sent; ranks with another learning rate would end with other weights after the same mean,
+// and so would, in the last bits, ranks whose programs are compiled for another instruction set.
 #pragma once
 
 #include <algorithm>

@@ -21,12 +21,14 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// AVX-512 has 32 registers, which hold a tile and its weights; earlier ISAs have 16.
+/// AVX-512 and 64-bit Arm have 32 registers, which hold a tile and its weights; other ISAs have 16.
 template <class Real, int V>
-inline constexpr bool many_registers = sizeof(Real) * V == 64;
+inline constexpr bool many_registers =
+    sizeof(Real) * V == 64 || (register_count == 32 && sizeof(Real) * V == register_bytes);
 
 /// Accumulators of a tile, as many as leave registers for the operands. Without embedded broadcasts
-/// an operand takes a register, and without FMA the product takes another.
+/// an operand takes a register: of 32, the last beside 28 sums and three weights. Without FMA the
+/// product takes another.
 template <class Real, int V>
 inline constexpr int tile_registers = many_registers<Real, V>  ? 28
                                       : sizeof(Real) * V == 32 ? 12

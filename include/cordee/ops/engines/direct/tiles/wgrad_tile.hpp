@@ -60,8 +60,12 @@ constexpr int channels_per_tile(int others) {
 }
 
 /// Filter blocks to a tile: with twelve sums, three blocks of four channels need the fewest loads.
+/// So do, with 28 and a load for each number of x, four of NEON's four channels, or three of eight.
 template <class Real, int V>
-inline constexpr int max_filter_blocks = tile_registers<Real, V> == 12 ? 3 : 2;
+inline constexpr int max_filter_blocks = tile_registers<Real, V> == 12                     ? 3
+                                         : !many_registers<Real, V> || embedded_broadcasts ? 2
+                                         : sizeof(Real) * V == 16                          ? 4
+                                                                                           : 3;
 
 template <class X, int V, int Taps, int Blocks, int Channels>
 [[gnu::noinline]] void wgrad_tile(const pixel_area& area, const X* x, const X* dy, sum_of<X>* dw) {
@@ -101,7 +105,9 @@ inline constexpr auto single_tap_tile_of =
 template <class X, int V>
 constexpr auto single_tap_tile(int blocks) {
   constexpr int most = max_filter_blocks<X, V>;
+  static_assert(most <= 4);
   return blocks == most ? single_tap_tile_of<X, V, most>
+         : blocks == 3  ? single_tap_tile_of<X, V, std::min(most, 3)>
          : blocks == 2  ? single_tap_tile_of<X, V, 2>
                         : single_tap_tile_of<X, V, 1>;
 }
@@ -154,7 +160,7 @@ template <class X, int V, int Channels, bool Strided>
 
 /// Channels of an image whose nine taps stay in registers.
 template <class Real, int V>
-inline constexpr int image_channels = sizeof(Real) * V == 64 ? 3 : 1;
+inline constexpr int image_channels = many_registers<Real, V> ? 3 : 1;
 
 /// All nine taps of the 3x3 window at stride 1 over images of few channels, one block. For a row
 /// outside the image one pixel of zeros is read again and again.
