@@ -146,7 +146,7 @@ TEST_CASE("wgrad_tile: a tile adds its sum over samples, rows and columns") {
                           .dw_block = 1300,
                           .taps = taps};
     const auto x = random_numbers(1800, 1), dy = random_numbers(1600, 2),
-               dw0 = random_numbers(3900, 3);
+               dw0 = random_numbers(5200, 3);
     const auto sum = [&](std::vector<double>& dw, int rows, int of, int inputs) {
       for (int r = 0; r < rows; ++r)
         for (int b = 0; b < of; ++b)

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fprop of engine `direct` in bf16, and dgrad, by products of pairs.
+// fprop of engine `direct` in bf16, and dgrad, by products of pairs, or on Arm of small matrices.
 //
-// The packed weights are (K/V, C/B, R, pairs of S B, V, 2), with B = V or, of few channels, C; for
-// dgrad with the taps in reverse order. The 3x3 window of padding 1 over blocks of V reads its
-// input in place, forward and backward, at strides 1 and 2 (bfloat_rows3x3.hpp). For other layers a
-// sample is copied with its padding into a scratch of bf16, so that each is one loop over window
-// rows of S B adjacent numbers; an input gradient of stride 1 is the correlation of dy, padded by
-// R - 1 - p. What pairs do not compute runs in fp32 (ops/engines/direct/correlation.hpp).
+// The packed weights are (K/V, C/B, R, pairs of S B, V, 2), of matrices (K/V, C/B, R, S B/4, V, 4),
+// with B = V or, of few channels, C; for dgrad with the taps in reverse order. The 3x3 window of
+// padding 1 over blocks of V reads its input in place, forward and backward, at strides 1 and 2
+// (bfloat_rows3x3.hpp). For other layers a sample is copied with its padding into a scratch of
+// bf16, so that each is one loop over window rows of S B adjacent numbers; an input gradient of
+// stride 1 is the correlation of dy, padded by R - 1 - p. What pairs do not compute runs in fp32
+// (ops/engines/direct/correlation.hpp).
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_matrix_tile.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat_rows3x3.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat_tile.hpp>
 #include <cordee/ops/engines/direct/tiles/correlation_plan.hpp>
@@ -36,11 +38,11 @@ class bfloat_correlation {
         block_(channel_block_size<V>(in_.channels)),
         blocks_(channel_blocks(in_.channels, block_)) {}
 
-  /// What is written is in blocks of V channels, and a window row has a pair of numbers.
+  /// What is written is in blocks of V channels, and a window row has a group of numbers.
   static constexpr bool applies_to(const convolution_problem& p, bool backward) {
     const int in = channel_block_size<V>(p.in.channels);
     return V % 2 == 0 && channel_block_size<V>(p.filters) == V && p.padding < p.window &&
-           (backward ? in == V && (p.stride == 1 || is_rows3x3(p)) : in * p.window > 1);
+           (backward ? in == V && (p.stride == 1 || is_rows3x3(p)) : in * p.window >= group);
   }
   /// Numbers of bf16.
   [[nodiscard]] std::size_t packed_size() const {
@@ -48,7 +50,7 @@ class bfloat_correlation {
   }
 
   void pack(const float* master,  // (K, C, R, S)
-            bfloat* packed,       // (K/V, C/B, R, pairs, V, 2)
+            bfloat* packed,       // (K/V, C/B, R, groups, V, group)
             cpu::stream s) const {
     const auto block_size = static_cast<std::size_t>(filter_block_size());
     device::parallel_chunks(
@@ -61,7 +63,7 @@ class bfloat_correlation {
 
   void run(int samples,
            const bfloat* x,       // (N, C/B, H, W, B)
-           const bfloat* packed,  // (K/V, C/B, R, pairs, V, 2)
+           const bfloat* packed,  // (K/V, C/B, R, groups, V, group)
            bfloat* y,             // (N, K/V, H', W', V)
            write_mode mode, cpu::stream s) const {
     const auto n = static_cast<std::size_t>(samples);
@@ -88,20 +90,24 @@ class bfloat_correlation {
   }
 
  private:
+  static constexpr int group = bfloat_group<V, Dots>;  // of channels, or of a window row's numbers
   static constexpr bool is_rows3x3(const convolution_problem& p) {
     return p.window == 3 && p.padding == 1 && p.stride <= 2;
   }
 
   /// Of x under a row of the window, in one block of channels.
   [[nodiscard]] std::ptrdiff_t row_numbers() const { return std::ptrdiff_t{block_} * p_.window; }
+  [[nodiscard]] std::ptrdiff_t whole_groups() const {  // the same, rounded up
+    return (row_numbers() + group - 1) / group * group;
+  }
   /// Packed weights of V filters.
   [[nodiscard]] std::ptrdiff_t filter_block_size() const {
-    return static_cast<std::ptrdiff_t>(blocks_) * p_.window * ((row_numbers() + 1) / 2) * 2 * V;
+    return static_cast<std::ptrdiff_t>(blocks_) * p_.window * whole_groups() * V;
   }
 
   void pack_block(int block, const float* master, bfloat* packed) const {
     const int window = p_.window, taps = window * window;
-    const std::ptrdiff_t last = row_numbers() - 1, pitch = row_numbers() + row_numbers() % 2;
+    const std::ptrdiff_t last = row_numbers() - group, pitch = whole_groups();
     for (int o = block * V; o < std::min(out_.channels, (block + 1) * V); ++o)
       for (int i = 0; i < in_.channels; ++i)
         for (int tap = 0; tap < taps; ++tap) {
@@ -110,8 +116,10 @@ class bfloat_correlation {
                                  (backward_ ? taps - 1 - tap : tap)];
           const std::ptrdiff_t row = std::ptrdiff_t{i / block_} * window + tap / window,
                                n = std::ptrdiff_t{tap % window} * block_ + i % block_,
-                               half = n == last ? 1 : n % 2;
-          packed[(row * pitch + n - n % 2) * V + 2 * (o % V) + half] = bfloat::nearest(w);
+                               first =
+                                   n - n % group;  // of its group, which begins at `last` or before
+          packed[(row * pitch + first) * V + group * (o % V) + n - std::min(first, last)] =
+              bfloat::nearest(w);
         }
   }
 
@@ -182,10 +190,13 @@ class bfloat_correlation {
                              .y = y + at_block * y_block,
                              .y_block = y_block,
                              .add = add};
-      const auto run_rows =
+      auto run_rows =
           area.x_step == image_pitch
               ? (pair ? bfloat_rows<V, Dots, 2, image_pitch> : bfloat_rows<V, Dots, 1, image_pitch>)
               : (pair ? bfloat_rows<V, Dots, 2> : bfloat_rows<V, Dots, 1>);
+      if constexpr (group == 4 && V == 4)  // two pixels are one load
+        if (area.x_step == V)
+          run_rows = pair ? bfloat_rows<V, Dots, 2, V> : bfloat_rows<V, Dots, 1, V>;
       run_rows(area, out_.height, out_.width, step * row, std::ptrdiff_t{V} * out_.width);
     }
   }

@@ -25,7 +25,7 @@ struct bfloat_rows_area {
   int blocks = 0;                           // of channels, V each
   int window_rows = 0, columns = 0;         // inside the image; columns of x
   const bfloat* x[3] = {};                  // pixel 0 of each window row, of block 0
-  const bfloat* w[3] = {};                  // (3, V/2, V, 2) of channel block 0
+  const bfloat* w[3] = {};                  // (3, V/2, V, 2) of channel block 0, or (3, V/4, V, 4)
   std::ptrdiff_t x_block = 0, w_block = 0;  // between blocks of channels
   std::ptrdiff_t w_filters = 0;             // between blocks of filters
   bfloat* y = nullptr;                      // (pixels, V)
@@ -80,8 +80,12 @@ template <int V, bool Dots, int Blocks, int In, int Out, int Pixels>
   store_bfloat_tile<V, Dots, Blocks, Pixels>(sum, at.y, at.y_block, at.add);
 }
 
+/// As above, with four channels in a group of the packed weights (bfloat_matrix_tile.hpp).
+template <int V, bool Dots, int Blocks, int In, int Out, int Pixels>
+void bfloat_matrix_rows3x3(const bfloat_rows_area& at, int from);
+
 /// All pixels of the row. Backward through a stride a tile begins at an even pixel.
-template <int V, bool Dots, int Blocks, int In, int Out>
+template <int V, bool Dots, int Blocks, int In, int Out, int Group = bfloat_group<V, Dots>>
 void bfloat_rows3x3_run(bfloat_rows_area at, int pixels) {
   constexpr bool many = many_registers<float, V>;
   constexpr int widest = many ? (30 - 3 * Blocks) / Blocks : 4;
@@ -97,7 +101,10 @@ void bfloat_rows3x3_run(bfloat_rows_area at, int pixels) {
                         at.y = y + std::ptrdiff_t{done} * V;
                         at.left = done == 0;
                         at.right = from + under > at.columns;
-                        bfloat_rows3x3<V, Dots, Blocks, In, Out, Pixels>(at, from);
+                        if constexpr (Group == 4)
+                          bfloat_matrix_rows3x3<V, Dots, Blocks, In, Out, Pixels>(at, from);
+                        else
+                          bfloat_rows3x3<V, Dots, Blocks, In, Out, Pixels>(at, from);
                       }
                     });
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
+#include <cordee/ops/engines/direct/tiles/matrix_product.hpp>
 #include <cordee/ops/engines/direct/tiles/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -23,7 +24,7 @@ struct bfloat_area {
   std::ptrdiff_t row_numbers = 0;                     // of x in a window row, at least 2
   const bfloat* x = nullptr;                          // the window's first pixel
   std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // between pixels of y; rows, blocks of x
-  const bfloat* w = nullptr;                          // (blocks, rows, pairs, V, 2)
+  const bfloat* w = nullptr;                          // (blocks, rows, pairs, V, 2), or of four
   std::ptrdiff_t w_block = 0;                         // from one block of filters to the next
   bfloat* y = nullptr;                                // (pixels, V)
   std::ptrdiff_t y_block = 0;
@@ -72,10 +73,14 @@ template <int V, bool Dots, int Blocks, int Step, int Pixels>
   store_bfloat_tile<V, Dots, Blocks, Pixels>(sum, at.y, at.y_block, at.add);
 }
 
+/// As bfloat_tile, with four channels in a group of the packed weights (bfloat_matrix_tile.hpp).
+template <int V, bool Dots, int Blocks, int Step, int Pixels>
+void bfloat_matrix_tile(const bfloat_area& at);
+
 /// `rows` rows of `pixels` adjacent pixels, x_down numbers of x and y_down of y apart. A copy of
 /// the area for each row would cost a third of the time of an image's short rows: its wide loads
 /// wait for the narrow stores before them.
-template <int V, bool Dots, int Blocks, int Step = 0>
+template <int V, bool Dots, int Blocks, int Step = 0, int Group = bfloat_group<V, Dots>>
 void bfloat_rows(bfloat_area at, int rows, int pixels, std::ptrdiff_t x_down,
                  std::ptrdiff_t y_down) {
   const bfloat* x = at.x;
@@ -86,7 +91,10 @@ void bfloat_rows(bfloat_area at, int rows, int pixels, std::ptrdiff_t x_down,
           at.x = x + done * at.x_step;
           at.y = y + std::ptrdiff_t{V} * done;
           for (; tiles > 0; --tiles, at.x += Pixels * at.x_step, at.y += Pixels * V)
-            bfloat_tile<V, Dots, Blocks, Step, Pixels>(at);
+            if constexpr (Group == 4)
+              bfloat_matrix_tile<V, Dots, Blocks, Step, Pixels>(at);
+            else
+              bfloat_tile<V, Dots, Blocks, Step, Pixels>(at);
         });
 }
 

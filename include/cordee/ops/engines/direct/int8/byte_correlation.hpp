@@ -4,7 +4,7 @@
 // Engine `direct`'s convolution of bytes by one kind of products (byte_pair_tile.hpp).
 //
 // The packed weights are (K/V, C/B, R, S B/G, V, G) for products of G numbers, with zeros where S B
-// is no multiple of G, followed by (K), the sum of each filter:
+// is no multiple of G (byte_matrix_tile.hpp: eight bytes), followed by (K), the sum of each filter:
 // minus the zero point times it is the initial value of that filter's sums. A sample is quantised
 // into padded rows of bytes, or of 16 bits, which stay in the second-level cache; so every window,
 // stride and padding is a loop over window rows of S B adjacent numbers.
@@ -20,6 +20,7 @@
 #include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/direct/int8/byte_matrix_tile.hpp>
 #include <cordee/ops/engines/direct/int8/byte_pair_tile.hpp>
 #include <cordee/ops/engines/direct/int8/byte_region.hpp>
 #include <cordee/ops/engines/direct/int8/byte_sample.hpp>
@@ -41,8 +42,12 @@ template <int V, class Products>
 class byte_correlation_by {
   using number = typename Products::number;
   using packed_weight = typename Products::weight;
-  static constexpr bool pairs = Products::panel > 0;                  // the tile of six pixels
-  static constexpr int group = 4 / static_cast<int>(sizeof(number));  // of numbers, in a step
+  static constexpr bool pairs = Products::panel > 0;  // the tile of six pixels
+  static constexpr bool matrices = requires { Products::native; };
+  static constexpr int blocks_at_once = matrices ? byte_blocks_at_once<V> : 1;
+  static constexpr int step_bytes = matrices ? 8 : 4;  // of a filter's weights
+  static constexpr int group =                         // of a window row's numbers in a step
+      step_bytes / blocks_at_once / static_cast<int>(sizeof(number));
 
  public:
   using chunk = byte_sums_chunk;
@@ -73,12 +78,15 @@ class byte_correlation_by {
       for (int c = 0; c < p_.in.channels; ++c)
         for (int tap = 0; tap < p_.window * p_.window; ++tap, ++weights) {
           const int at = tap % p_.window * block_ + c % block_;  // in a window row
+          const int block = c / block_;
           const std::ptrdiff_t step =
-              (std::ptrdiff_t{c / block_} * p_.window + tap / p_.window) * steps_ + at / group;
+              (std::ptrdiff_t{block / blocks_at_once} * p_.window + tap / p_.window) * steps_ +
+              at / group;
           const auto weight = static_cast<packed_weight>(*weights);
-          std::memcpy(packed + k / V * block_size() + (step * V + k % V) * 4 +
-                          at % group * static_cast<int>(sizeof weight),
-                      &weight, sizeof weight);
+          std::memcpy(
+              packed + k / V * block_size() + (step * V + k % V) * step_bytes +
+                  (block % blocks_at_once * group + at % group) * static_cast<int>(sizeof weight),
+              &weight, sizeof weight);
           sum += *weights;
         }
       std::memcpy(packed + filter_blocks_ * block_size() + std::ptrdiff_t{k} * 4, &sum, 4);
@@ -211,7 +219,8 @@ class byte_correlation_by {
   }
 
   [[nodiscard]] std::ptrdiff_t block_size() const {
-    return std::ptrdiff_t{4 * V} * blocks_ * p_.window * steps_;
+    return std::ptrdiff_t{step_bytes * V} * ((blocks_ + blocks_at_once - 1) / blocks_at_once) *
+           p_.window * steps_;
   }
   struct no_quantizer {};
 
@@ -304,6 +313,10 @@ class byte_correlation_by {
           at, f + 1 < filter_blocks_, first * out_.width, rows * out_.width,
           sample_.in_panels() ? pair_tile_pixels : out_.width,
           sample_.in_panels() ? blocks_ * at.x_block : p_.stride * at.x_row);
+    else if constexpr (matrices)
+      f + 1 < filter_blocks_
+          ? byte_matrix_rows<V, Products::native, 2>(at, rows, out_.width, p_.stride)
+          : byte_matrix_rows<V, Products::native, 1>(at, rows, out_.width, p_.stride);
     else
       f + 1 < filter_blocks_ ? tiles<2>(at, rows) : tiles<1>(at, rows);
   }

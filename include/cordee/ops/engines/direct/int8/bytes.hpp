@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Engine `direct`'s convolution of bytes (ops/convolution_bytes.hpp): by the instruction that adds
-// four products, or with AVX2 alone by one of two, as the weights of a layer allow.
+// four products, on Arm by that of small matrices, or with AVX2 alone by one of two, as the weights
+// of a layer allow.
 //
 // vpmaddubsw multiplies 32 bytes, vpmaddwd 16 numbers of 16 bits; but the former adds two products
 // in 16 bits, which clips. If no weight of a layer has a magnitude above m, n steps of two products
@@ -31,6 +32,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/engines/direct/int8/byte_correlation.hpp>
+#include <cordee/ops/engines/direct/int8/byte_matrix_tile.hpp>
 #include <cordee/ops/engines/direct/int8/byte_pair_tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -104,8 +106,9 @@ class byte_correlation_by_weights {
 
 /// With run, for all samples on a stream, and run_samples, for some on this thread.
 template <int V, bool Dots>
-using byte_correlation =
-    std::conditional_t<!Dots && has_byte_pairs<V>, byte_correlation_by_weights<V>,
-                       byte_correlation_by<V, byte_products<Dots>>>;
+using byte_correlation = std::conditional_t<
+    !Dots && has_byte_pairs<V>, byte_correlation_by_weights<V>,
+    byte_correlation_by<V, std::conditional_t<Dots && byte_matrices && V == lanes<float>,
+                                              matrix_products<true>, byte_products<Dots>>>>;
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

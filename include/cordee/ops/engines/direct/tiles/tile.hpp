@@ -34,6 +34,11 @@ inline constexpr int tile_registers = many_registers<Real, V>  ? 28
                                       : sizeof(Real) * V == 32 ? 12
                                                                : 8;
 
+/// Whether a product takes one number of a register: NEON loads V channels of a pixel at once.
+template <class Real, int V>
+inline constexpr bool multiplies_by_lanes =
+    many_registers<Real, V> && !embedded_broadcasts && sizeof(Real) * V == 16;
+
 /// Blocks of filters in the tile for a single remaining block. With 16 registers the tile still has
 /// two, and computes the single block twice.
 template <class Real, int V>
@@ -122,7 +127,25 @@ template <class Real, int V, int Blocks, int Pixels>
     const Real* x = at.x + first->x;
     const Real* w = at.w + first->w;
     const Real* next = block < Blocks ? at.y + at.y_row + block * at.y_block : x + Pixels * step;
-    for (const Real* const end = x + first->channels; x != end; ++x, w += V, next += at.y_step) {
+    const Real* const end = x + first->channels;
+    if constexpr (multiplies_by_lanes<Real, V>)
+      for (; end - x >= V; x += V, w += V * V, next += V * at.y_step) {
+        __builtin_prefetch(next);
+        vec<Real, V> weight[std::size_t{Blocks}][std::size_t{V}];
+#pragma GCC unroll 32
+        for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+          for (int c = 0; c < V; ++c) weight[b][c] = load<Real, V>(w + b * at.w_block + c * V);
+#pragma GCC unroll 32
+        for (int t = 0; t < Pixels; ++t) {
+          const vec<Real, V> channels = load<Real, V>(x + t * step);
+#pragma GCC unroll 32
+          for (int c = 0; c < V; ++c)
+#pragma GCC unroll 32
+            for (int b = 0; b < Blocks; ++b) sum[b][t] += channels[c] * weight[b][c];
+        }
+      }
+    for (; x != end; ++x, w += V, next += at.y_step) {
       __builtin_prefetch(next);
       vec<Real, V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
@@ -139,14 +162,17 @@ template <class Real, int V, int Blocks, int Pixels>
 
 /// The lengths of a tile that are compiled, longest first. All lengths would triple the compile
 /// time: these divide rows of 7, 8, 14, 16, 28 pixels and their multiples; short ones are for
-/// remainders.
+/// remainders. On Arm the addresses of more pixels do not fit its registers.
 template <int... L>
 using lengths = std::integer_sequence<int, L...>;
 template <class Real, int V, int Blocks>  // of filters
-using tile_lengths =
-    std::conditional_t<many_registers<Real, V>,
-                       std::conditional_t<Blocks == 1, lengths<16, 14, 4, 1>, lengths<14, 8, 7, 1>>,
-                       std::conditional_t<Blocks == 1, lengths<12, 8, 4, 1>, lengths<6, 4, 3, 1>>>;
+using tile_lengths = std::conditional_t<
+    Blocks == 1,
+    std::conditional_t<many_registers<Real, V> && !multiplies_by_lanes<Real, V>,
+                       lengths<16, 14, 4, 1>, lengths<12, 8, 4, 1>>,
+    std::conditional_t<
+        sizeof(Real) * V == 64, lengths<14, 8, 7, 1>,
+        std::conditional_t<many_registers<Real, V>, lengths<8, 7, 4, 1>, lengths<6, 4, 3, 1>>>>;
 
 /// Cuts `length` into tiles of lengths in L, at most Most: as equal as can be, so that none is too
 /// short to hide latency; a remainder is shared by the last two. Calls

@@ -158,9 +158,9 @@ template <class X, int V, int Channels, bool Strided>
   tile.for_each(area, 3, dw, [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, s); });
 }
 
-/// Channels of an image whose nine taps stay in registers.
+/// Channels of an image whose nine taps stay in registers; a pixel of zeros has V.
 template <class Real, int V>
-inline constexpr int image_channels = many_registers<Real, V> ? 3 : 1;
+inline constexpr int image_channels = many_registers<Real, V> && V >= 3 ? 3 : 1;
 
 /// All nine taps of the 3x3 window at stride 1 over images of few channels, one block. For a row
 /// outside the image one pixel of zeros is read again and again.
