@@ -168,13 +168,7 @@ struct channel_registers {
     return {register_cast<vector>(both << 16), register_cast<vector>(both & 0xffff0000u)};
   }
   [[gnu::always_inline]] static words packed(const type& x) {
-    return rounded(x.first) >> 16 | (rounded(x.second) & 0xffff0000u);
-  }
-  /// bf16 in the upper halves; the lower ones hold anything.
-  [[gnu::always_inline]] static words rounded(vector x) {
-    const words b = register_cast<words>(x);
-    const words number = b + 0x7fffu + (b >> 16 & 1u), nan = b | 0x400000u;
-    return x != x ? nan : number;
+    return lane_conversion<bfloat, width>::pairs(x.first, x.second);
   }
   template <int First, int... K>
   [[gnu::always_inline]] static vector every_second(const vector& low, const vector& high,

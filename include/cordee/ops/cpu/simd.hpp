@@ -121,10 +121,20 @@ struct lane_conversion<bfloat, V> {
     return register_cast<vec<float, V>>(bits << 16);
   }
   [[gnu::always_inline]] static void round_to(bfloat* to, vec<float, V> x) {
-    const words b = register_cast<words>(x);
-    const words number = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, nan = b >> 16 | 0x40u;
-    const words bits = x != x ? nan : number;
+    const words bits = rounded(x) >> 16;
     *reinterpret_cast<shorts*>(&to->bits) = __builtin_convertvector(bits, vec<std::uint16_t, V>);
+  }
+  /// Words of two numbers: those of `low` in the lower halves, first in memory.
+  [[gnu::always_inline]] static words pairs(vec<float, V> low, vec<float, V> high) {
+    return rounded(low) >> 16 | (rounded(high) & 0xffff0000u);
+  }
+
+ private:
+  /// In the upper halves; the lower ones hold anything.
+  [[gnu::always_inline]] static words rounded(vec<float, V> x) {
+    const words b = register_cast<words>(x);
+    const words number = b + 0x7fffu + (b >> 16 & 1u), nan = b | 0x400000u;
+    return x != x ? nan : number;
   }
 };
 

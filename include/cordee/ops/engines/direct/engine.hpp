@@ -19,6 +19,7 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat.hpp>
+#include <cordee/ops/engines/direct/bf16/bfloat_packing.hpp>
 #include <cordee/ops/engines/direct/correlation.hpp>
 #include <cordee/ops/engines/direct/int8/bytes.hpp>
 #include <cordee/ops/engines/direct/weight_gradient.hpp>
@@ -53,14 +54,8 @@ struct direct_with {
                    cpu::stream s) {
     constexpr int V = width<N>;
     if constexpr (std::same_as<N, bfloat> && BfloatDots) {
-      if (in_pairs<N>(p, false)) {
-        pairs<V>(p, false).pack(master, packed, s);
-        if (in_pairs<N>(p, true))
-          pairs<V>(p, true).pack(master, packed + packed_fprop_size<N>(p), s);
-        else
-          pack_dgrad(p, master, packed + packed_fprop_size<N>(p), s);
-        return;
-      }
+      if (in_pairs<N>(p, false))
+        return pack_pairs(p, master, packed, packed + packed_fprop_size<N>(p), s);
     }
     const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
     precision::wide<N>* const first_block = as_wide(packed);          // (K/V, C/B, R, S, B, V)
@@ -172,6 +167,20 @@ struct direct_with {
   template <class N>
   static std::size_t packed_dgrad_size(const convolution_problem& p) {
     return backward_form<N>(p).size() * (in_pairs<N>(p, true) ? 1 : numbers_per_wide<N>);
+  }
+  template <class N>
+  static void pack_pairs(const convolution_problem& p,
+                         const float* master,  // (K, C, R, S)
+                         N* fprop, N* dgrad, cpu::stream s) {
+    constexpr int V = width<N>;
+    const bool in_pairs_too = in_pairs<N>(p, true);
+    if (bfloat_packing<V>::applies_to(p)) {
+      const bfloat_packing<V> both(p);
+      return in_pairs_too ? both.pack(master, fprop, dgrad, s)
+                          : both.pack(master, fprop, as_wide(dgrad), s);
+    }
+    pairs<V>(p, false).pack(master, fprop, s);
+    in_pairs_too ? pairs<V>(p, true).pack(master, dgrad, s) : pack_dgrad(p, master, dgrad, s);
   }
   /// The weights of dgrad alone.
   template <class N>
