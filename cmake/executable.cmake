@@ -3,8 +3,8 @@
 #
 # cordee_add_executable(<name> ISAS <isa>... SOURCES <file>... [LIBRARIES <target>...])
 #
-# Adds a program that runs on many processors: the sources are compiled once for each of the instruction sets avx512_bf16
-# (Zen 4, Sapphire Rapids), avx512_vnni, avx512, avx_vnni, avx2 (about x86-64-v3) and baseline (any processor). `main` stays
+# Adds a program that runs on many processors: the sources are compiled once for each of the instruction sets avx512_amx
+# (Sapphire Rapids), avx512_bf16 (Zen 4), avx512_vnni, avx512, avx_vnni, avx2 (about x86-64-v3) and baseline (any processor). `main` stays
 # as it is. ${<name>_TARGETS} lists the targets: <name>-<isa>, the programs, and <name>, which replaces itself by the
 # program for the fastest instruction set that processor and system support, or for the one that the environment's
 # CORDEE_ISA names. They stay in one folder: install(TARGETS ${<name>_TARGETS}). LIBRARIES may contain an INTERFACE library
@@ -49,8 +49,12 @@ function(cordee_add_executable name)
     target_link_libraries(${name}-${isa} PRIVATE ${arg_LIBRARIES})
     list(APPEND targets ${name}-${isa})
     set(supported ${needs})
+    list(FILTER supported EXCLUDE REGEX "^amx-")
     list(TRANSFORM supported REPLACE "(.+)" "__builtin_cpu_supports(\"\\1\")")
     list(TRANSFORM supported REPLACE "^__builtin_cpu_supports..(f16c|avxvnni)..$" "supports_\\1()")
+    if("${needs}" MATCHES "amx-")
+      list(APPEND supported "supports_amx()")
+    endif()
     list(JOIN supported " && " supported)
     if(NOT supported)
       set(supported true)
@@ -80,6 +84,7 @@ function(cordee_add_program name folder needs)
     list(REMOVE_DUPLICATES every)
     foreach(feature IN LISTS every)
       string(TOUPPER __${feature}__ macro)
+      string(REPLACE "-" "_" macro ${macro})
       if(feature IN_LIST needs)
         string(APPEND wrong " || !defined(${macro})")
       elseif(NOT feature STREQUAL "sse3" OR NOT needs)

@@ -9,7 +9,7 @@
 # in all. So each becomes one object without groups that a linker could merge (ld -r --force-group-allocation), in which
 # every symbol but the table of its functions is local.
 set(CORDEE_INFER_ISAS AUTO CACHE STRING
-  "Instruction sets that cordee_infer has variants for, the fastest first: AUTO, or a list of avx512_vnni, avx_vnni, avx2, baseline")
+  "Instruction sets that cordee_infer has variants for, the fastest first: AUTO, or a list of avx512_amx, avx512_vnni, avx_vnni, avx2, baseline")
 include(${CMAKE_CURRENT_LIST_DIR}/isas.cmake)
 set(cordee_infer_known ${cordee_isas})
 list(REMOVE_ITEM cordee_infer_known avx512_bf16 avx512)  # an integer network has no bf16; without VNNI it gains little
@@ -20,7 +20,7 @@ endif()
 if(NOT CORDEE_INFER_ISAS STREQUAL "AUTO")
   set(cordee_infer_isas ${CORDEE_INFER_ISAS})
 elseif(NOT CORDEE_INFER AND NOT CORDEE_ALL_TESTS)  # for the tests
-  list(REMOVE_ITEM cordee_infer_isas avx512_vnni avx_vnni)
+  list(REMOVE_ITEM cordee_infer_isas avx512_amx avx512_vnni avx_vnni)
 endif()
 foreach(isa IN LISTS cordee_infer_isas)
   if(NOT isa IN_LIST cordee_infer_known)
@@ -68,7 +68,13 @@ foreach(isa IN LISTS cordee_infer_isas)
   list(TRANSFORM needs PREPEND "-m" OUTPUT_VARIABLE options)
   target_compile_options(cordee_infer_${isa} PRIVATE ${cordee_isa_any_processor} ${options} -fno-lto
     $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  set(tiles ${needs})
+  list(FILTER tiles INCLUDE REGEX "^amx-")
+  list(FILTER needs EXCLUDE REGEX "^amx-")
   list(TRANSFORM needs REPLACE "(.+)" "__builtin_cpu_supports(\"\\1\")" OUTPUT_VARIABLE supported)
+  if(tiles)
+    list(APPEND supported "cordee::detail::ops::request_tiles().granted")
+  endif()
   list(JOIN supported " && " supported)
   if(NOT supported)
     set(supported true)

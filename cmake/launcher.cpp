@@ -13,6 +13,7 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 
 namespace {
@@ -27,6 +28,14 @@ namespace {
 [[maybe_unused]] bool supports_avxvnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1U << 4) != 0;
+}
+// Tiles, products of bytes and of bf16; and whether the system grants the registers.
+[[maybe_unused]] bool supports_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const unsigned all = 1U << 22 | 1U << 24 | 1U << 25;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & all) != all) return false;
+  const long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, request, tile_data) == 0;
 }
 #endif
 

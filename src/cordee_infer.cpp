@@ -3,12 +3,15 @@
 //
 // The functions of include/cordee_infer.h: they check arguments, and call the variant of the
 // library that this processor runs fastest. Compiled for any processor, so nothing of the library
-// or of the standard library's templates is used here.
+// but the request for AMX's registers, and nothing of the standard library's templates, is used
+// here.
 #include "cordee_infer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cordee/ops/engines/amx/tiles/permission.hpp>
 
 #include "infer_variant.hpp"
 
@@ -31,9 +34,11 @@ bool continues_character(char c) { return (c & '\xC0') == '\x80'; }  // of UTF-8
 
 struct choice {
   const infer_variant* variant;
-  bool supported;
+  bool (*supported)();  // asks the system for no registers that are not wanted
 };
-#define CORDEE_INFER_VARIANT(isa, supported) {&infer_variant_##isa, supported},
+#define CORDEE_INFER_VARIANT(isa, supported) {&infer_variant_##isa, [] { return supported; }},
+bool uses_tiles(const char* isa) { return strcmp(isa, "avx512_amx") == 0; }
+
 /// The variant of this name, the fastest one for NULL; NULL after an error.
 const infer_variant* choose(const char* isa) {
   const choice choices[] = {
@@ -42,11 +47,12 @@ const infer_variant* choose(const char* isa) {
   char names[256] = "", message[1024];
   for (const choice& c : choices) {
     const bool wanted = isa == nullptr || strcmp(isa, c.variant->isa) == 0;
-    if (wanted && c.supported) return c.variant;
+    if (wanted && c.supported()) return c.variant;
     if (wanted && isa != nullptr) {
       snprintf(message, sizeof message,
-               "cordee_infer_open: CORDEE_INFER_ISA is %s, which this processor does not have",
-               isa);
+               "cordee_infer_open: CORDEE_INFER_ISA is %s, which this processor does not have%s%s",
+               isa, uses_tiles(isa) ? ": " : "",
+               uses_tiles(isa) ? cordee::detail::ops::request_tiles().reason : "");
       infer_failed(message);
       return nullptr;
     }

@@ -17,7 +17,7 @@ if(CASE MATCHES "^infer(_built)?$")  # a program in C, by CMake and by pkg-confi
     list(TRANSFORM variants REPLACE "CORDEE_INFER_VARIANT.([a-z0-9_]+),.*" "\\1")
     execute_process(COMMAND ${COMPILER} -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
     if(macros MATCHES "__x86_64__ 1" AND NOT macros MATCHES "__clang__"
-       AND NOT variants STREQUAL "avx512_vnni;avx_vnni;avx2;baseline")
+       AND NOT variants STREQUAL "avx512_amx;avx512_vnni;avx_vnni;avx2;baseline")
       message(FATAL_ERROR "without CORDEE_INFER_ISAS the library is built for ${variants}")
     endif()
   endif()

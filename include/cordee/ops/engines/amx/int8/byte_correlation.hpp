@@ -164,7 +164,8 @@ class byte_correlation_by_tiles {
 
  private:
   static constexpr std::ptrdiff_t weight_tile = std::ptrdiff_t{tile_rows} * 4 * V;
-  static constexpr int chunk_tiles = 4, chunk_pixels = chunk_tiles * tile_rows;
+  /// The sums of one kernel: few, so that the next products overlap with what consumes these.
+  static constexpr int chunk_pixels = 2 * tile_rows;
   /// Of copies, in a second-level cache of 2 MiB: of several samples, and of rows of one.
   static constexpr std::size_t cached_bytes = 1048576, band_bytes = 262144;
 
@@ -210,37 +211,33 @@ class byte_correlation_by_tiles {
                         .x_group = b.group,
                         .x_phase = planes_.phase(b.rows),
                         .x_row = planes_.row(),
+                        .w = packed + f / 2 * pair_size_,
                         .initial = initial + f * V,
+                        .sums = b.sums,
                         .sums_block = chunk_pixels * V,
                         .groups = planes_.groups,
                         .phases = planes_.phases,
                         .window_rows = planes_.window_rows,
                         .window_tiles = planes_.window_tiles()};
-    const std::int8_t* const w = packed + f / 2 * pair_size_;
     if (further) {
-      const std::ptrdiff_t kernels = (pixels + 2 * tile_rows - 1) / (2 * tile_rows) *
+      const std::ptrdiff_t kernels = (pixels + chunk_pixels - 1) / chunk_pixels *
                                      static_cast<std::ptrdiff_t>(together ? 1 : b.samples),
                            lines = 2 * weight_tile / 64;
-      at.prefetch = reinterpret_cast<const char*>(w + pair_size_);
+      at.prefetch = reinterpret_cast<const char*>(at.w + pair_size_);
       at.prefetch_lines = static_cast<int>((lines + kernels - 1) / kernels);
     }
-    at.w = w;
     const char* const end = at.prefetch == nullptr ? nullptr : at.prefetch + pair_size_;
     for (std::size_t n = 0; n < (together ? 1 : b.samples); ++n) {
       const std::uint8_t* const x = b.bytes + static_cast<std::ptrdiff_t>(n) * b.sample;
       for (std::ptrdiff_t first = 0; first < pixels; first += chunk_pixels) {
         const std::ptrdiff_t last = std::min<std::ptrdiff_t>(pixels, first + chunk_pixels);
-        at.sums = b.sums;
-        for (std::ptrdiff_t p = first; p < last; p += 2 * tile_rows) {
-          if (at.prefetch >= end) at.prefetch_lines = 0;
-          at.x = x + p * at.x_step;
-          const bool two_tiles = p + tile_rows < last;
-          if (two)
-            two_tiles ? sum_byte_tiles<V, 2, 2>(unit, at) : sum_byte_tiles<V, 1, 2>(unit, at);
-          else
-            two_tiles ? sum_byte_tiles<V, 2, 1>(unit, at) : sum_byte_tiles<V, 1, 1>(unit, at);
-          at.sums += 2 * tile_rows * V;
-        }
+        if (at.prefetch >= end) at.prefetch_lines = 0;
+        at.x = x + first * at.x_step;
+        const bool two_tiles = first + tile_rows < last;
+        if (two)
+          two_tiles ? sum_byte_tiles<V, 2, 2>(unit, at) : sum_byte_tiles<V, 1, 2>(unit, at);
+        else
+          two_tiles ? sum_byte_tiles<V, 2, 1>(unit, at) : sum_byte_tiles<V, 1, 1>(unit, at);
         for (int block = 0; block < (two ? 2 : 1); ++block)
           consume_pixels(b, n, f + block, first, last, last < pixels,
                          b.sums + std::ptrdiff_t{block} * chunk_pixels * V, consume);
