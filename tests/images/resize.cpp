@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdlib>
 #include <span>
 #include <vector>
@@ -91,8 +92,9 @@ TEST_CASE_TEMPLATE("resize equals torchvision's bytes, and Pillow's within a gre
     CAPTURE(g.source.width);
     const bytes rgb = crop(noise(g.source.width, g.source.height), g.source.width, g.box);
     const bytes out = resized(resizer, rgb, {g.box.width, g.box.height}, g.resized, g.window);
-    // Filters of more than eight taps are rounded a last time without AVX2.
-    const bool exact = g.box.width <= 4 * g.resized.width && g.box.height <= 4 * g.resized.height;
+    // Sums of floats are rounded a last time for filters of more than eight taps.
+    const bool exact = !std::same_as<Resizer, basic_resizer<portable_passes>> ||
+                       (g.box.width <= 4 * g.resized.width && g.box.height <= 4 * g.resized.height);
     CHECK(largest_difference(out, from_hexadecimal(g.torchvision)) <= (exact ? 0 : 1));
     CHECK(largest_difference(out, from_hexadecimal(g.pillow)) <= 1);
   }

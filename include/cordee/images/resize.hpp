@@ -3,7 +3,8 @@
 //
 // Antialiased bilinear resize of RGB bytes: columns first, rounded to bytes, then rows, with the
 // weights of triangle_filter.hpp. Equals torchvision's (v2, antialias, uint8) bit for bit with
-// AVX2, and elsewhere where the image shrinks to no less than a quarter; else within a grey level.
+// AVX2 and on 64-bit Arm, and elsewhere where the image shrinks to no less than a quarter; else
+// within a grey level.
 //
 // No sum needs clamping: rounding moves the sum of n weights by at most n 2^-(p+1), where p >= 14
 // and n 255 2^-(p+1) < 1/2 follow from the largest weight being at least 1/n.
@@ -17,6 +18,7 @@
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/images/region.hpp>
 #include <cordee/images/resize_avx2.hpp>
+#include <cordee/images/resize_neon.hpp>
 #include <cordee/images/resize_passes.hpp>
 #include <cordee/images/triangle_filter.hpp>
 
@@ -84,6 +86,8 @@ class basic_resizer {
 
 #if defined(__AVX2__)
 using resizer = basic_resizer<avx2_passes>;
+#elif defined(__aarch64__)
+using resizer = basic_resizer<neon_passes>;
 #else
 using resizer = basic_resizer<portable_passes>;
 #endif
