@@ -51,6 +51,9 @@ cordee_component(zeromq HEADERS "/zeromq[._/]" OPTION OFF
   ABSENT "libzmq, version 4.2 or later, which was not found: install libzmq3-dev")
 cordee_component(mpi HEADERS "/mpi[._/]" OPTION OFF PACKAGES "MPI 3.0 COMPONENTS CXX" TARGETS MPI::MPI_CXX
   ABSENT "an MPI, version 3 or later, which was not found: install libopenmpi-dev or libmpich-dev")
+cordee_component(libtorch HEADERS "/libtorch[./]" OPTION OFF PACKAGES "Torch 1.13" TARGETS torch
+  FILES "CORDEE_C10_LIBRARY c10"
+  ABSENT "LibTorch, version 1.13 or later, which was not found: install libtorch-dev, or put the folder torch of PyTorch's wheel into CMAKE_PREFIX_PATH")
 cordee_component(cuda OPTION CUDA MODULE cuda.cmake TARGETS CUDA::cudart_static
   HEADERS "/ops/gpu/|/engines/(cudnn|tensor_core)/|/engines/reference/gpu[.]hpp$|/cuda_|[.]cuh$"
   ABSENT "a CUDA compiler and the CUDA runtime, version 12 or later, which were not found: install the CUDA toolkit and put nvcc on the PATH, or set CMAKE_CUDA_COMPILER")

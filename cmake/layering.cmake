@@ -24,6 +24,7 @@ set(needs_images core device io data images)
 # Calibration and its report run a trainer; nothing of train/ needs infer/.
 set(needs_infer core precision device ops io nn infer data/dataset.hpp
   train/int8/calibrate.hpp train/int8/correct_bias.hpp train/measure/evaluate.hpp train/int8/quantization_report.hpp)
+set(needs_libtorch core precision device io data nn libtorch)
 set(needs_testing ${needs_train} images/encoded_dataset.hpp testing)
 
 set(divided comm train infer ops_engines_direct ops_engines_amx)  # / as _
@@ -77,7 +78,7 @@ if(NOT headers)
   message(FATAL_ERROR "no headers below ${ROOT}/cordee")
 endif()
 foreach(header IN LISTS headers)
-  if(header MATCHES "^(cordee[.]hpp|(cordee|thrust)[.]cuh)$")
+  if(header MATCHES "^((cordee|libtorch)[.]hpp|(cordee|thrust)[.]cuh)$")
     continue()
   endif()
   string(REGEX MATCH "^[^/]+" folder ${header})

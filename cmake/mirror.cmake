@@ -12,7 +12,7 @@ file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${H
 include(${CMAKE_CURRENT_LIST_DIR}/components.cmake)
 set(components ${cordee_components})
 list(TRANSFORM components REPLACE "(.+)" "comm/\\1.hpp")
-list(REMOVE_ITEM headers cordee.hpp cordee.cuh ${components})
+list(REMOVE_ITEM headers cordee.hpp cordee.cuh libtorch.hpp ${components})
 if(NOT headers)
   message(FATAL_ERROR "no headers below ${HEADERS}/cordee")
 endif()

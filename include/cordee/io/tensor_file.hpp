@@ -95,6 +95,13 @@ class tensor_file {
                          integer_dtype<T>(), " is needed"));
     copy<T>(e, out);
   }
+  /// Copies a tensor's bytes as they are. Throws error for another number of them. A template, so
+  /// that programs which do not use it do not compile it.
+  template <std::same_as<std::byte> Byte>
+  void read_bytes(std::string_view name, std::span<Byte> out) const {
+    const tensor_entry& e = at(name);
+    copy<std::uint8_t>(e, std::span(reinterpret_cast<std::uint8_t*>(out.data()), out.size()));
+  }
 
  private:
   explicit tensor_file(const std::convertible_to<std::string> auto& path)

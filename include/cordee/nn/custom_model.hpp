@@ -32,6 +32,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
+#include <cordee/device/cpu.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/parameter_list.hpp>
 #include <cordee/precision/fp32.hpp>

@@ -108,6 +108,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
   void adopt_weights() {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
+    if constexpr (requires { model_.constant_bytes(); })  // of a framework's module
+      for (const span_on<std::byte, cpu>& x : model_.constant_bytes())
+        detail::comm::broadcast(reducer_.comm, x, cpu::stream{});
     planes_.initialize(optimizer_, reducer_, buckets(), stream_);
     detail::nn::pack_restored(model_, weights(), packed_parameters_, {}, stream_);
   }

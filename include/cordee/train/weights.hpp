@@ -66,7 +66,8 @@ bool contains(std::span<const segment> some, const auto& s) {
 /// The differences between the file and the table but for the segments `without`, one line each;
 /// empty if there are none.
 std::string mismatches(const auto& file, std::span<const segment> table,
-                       std::span<const segment> without = {}) {
+                       std::span<const segment> without = {},
+                       std::span<const io::tensor_view> others = {}) {
   constexpr int most_lines = 8;
   int lines = 0;
   std::string out;
@@ -86,7 +87,10 @@ std::string mismatches(const auto& file, std::span<const segment> table,
   }
   for (const io::tensor_entry& e : file.entries()) {
     // PyTorch's counter of batches in each batch norm is ignored.
-    if (!contains(table, e) && !is_input_range(e.name) && !e.name.ends_with("num_batches_tracked"))
+    const bool known = std::any_of(others.begin(), others.end(),
+                                   [&](const io::tensor_view& t) { return t.name == e.name; });
+    if (!known && !contains(table, e) && !is_input_range(e.name) &&
+        !e.name.ends_with("num_batches_tracked"))
       add(concat("\"", e.name, "\" is not a tensor of this network"));
   }
   if (lines > most_lines) out += concat("\n  and ", lines - most_lines, " more");
@@ -94,14 +98,14 @@ std::string mismatches(const auto& file, std::span<const segment> table,
 }
 
 /// Throws error, with the tensors' names, unless the file has all of the table but `without`.
-void expect_fits(const auto& file, std::span<const segment> table,
-                 std::span<const segment> without) {
-  const std::string differences = mismatches(file, table, without);
+void expect_fits(const auto& file, std::span<const segment> table, std::span<const segment> without,
+                 std::span<const io::tensor_view> others = {}) {
+  const std::string differences = mismatches(file, table, without, others);
   if (differences.empty()) return;
   const auto classifier = classifier_of(table);
   throw error(concat("the weights in \"", file.path(), "\" do not fit this network:", differences,
                      "\nload them into the network (depth, shortcut, classes) that saved them",
-                     without.empty() && mismatches(file, table, classifier).empty()
+                     without.empty() && mismatches(file, table, classifier, others).empty()
                          ? ", or all but the classifier with load(path, {.classifier = false})"
                          : ""));
 }
@@ -119,7 +123,8 @@ void expect_fits(const auto& file, std::span<const segment> table,
 template <class Run>
 void write_segments(Run& run, const std::string& path,
                     device::plane_part<typename Run::Real, typename Run::device> plane,
-                    std::span<const segment> table, io::tensor_metadata metadata) {
+                    std::span<const segment> table, io::tensor_metadata metadata,
+                    std::vector<io::tensor_view> tensors = {}) {
   using Real = typename Run::Real;
   using D = typename Run::device;
   if (run.comm().rank() == 0) {
@@ -127,7 +132,6 @@ void write_segments(Run& run, const std::string& path,
     std::vector<Real> zeros;  // of segments of which the run has no numbers
     for (const segment& s : table)
       if (!plane.has(s)) zeros.resize(std::max(zeros.size(), s.size));
-    std::vector<io::tensor_view> tensors;
     for (const segment& s : table)
       tensors.push_back({std::string(s.name), shape_of(s),
                          plane.has(s) ? std::span(held).subspan(s.offset - plane.offset, s.size)
@@ -139,6 +143,14 @@ void write_segments(Run& run, const std::string& path,
   std::array<double, 1> barrier{};  // no rank returns before the file exists
   allreduce_host(run.comm(), barrier, reduce_op::sum);
 }
+
+/// A model with tensors that are neither trained nor statistics: files of weights have them, too.
+/// constants() are views of them all, set_constants(file) reads those that a file has.
+template <class M>
+concept HasConstants = requires(M& m, const io::tensor_file& file) {
+  { m.constants() } -> std::same_as<std::vector<io::tensor_view>>;
+  m.set_constants(file);
+};
 
 /// Channels of a model's images; 0: it has no images.
 template <class M>
@@ -156,7 +168,10 @@ void save_weights(Run& run, const std::string& path, io::tensor_metadata metadat
   metadata = with_description(std::move(metadata), run.fit_state().data,
                               channels_of<typename Run::model_type>());
   run.with_mean_model([&] {
-    write_segments(run, path, run.weights(), run.segments(), std::move(metadata));
+    std::vector<io::tensor_view> others;  // that are in no plane
+    if constexpr (HasConstants<typename Run::model_type>) others = run.model().constants();
+    write_segments(run, path, run.weights(), run.segments(), std::move(metadata),
+                   std::move(others));
     return 0;
   });
 }
@@ -195,7 +210,10 @@ std::vector<std::string> load_weights(Run& run, const std::string& path, load_op
   std::vector<double> unread(table.size());  // 1 if so; on rank 0, then on every rank
   if (run.comm().rank() == 0) {
     const io::tensor_file file = io::tensor_file::open(path);
-    expect_fits(file, table, without);
+    std::vector<io::tensor_view> others;
+    if constexpr (HasConstants<typename Run::model_type>) others = run.model().constants();
+    expect_fits(file, table, without, others);
+    if constexpr (HasConstants<typename Run::model_type>) run.model().set_constants(file);
     const D& device = run.model().get_device();
     auto weights = copy_to_host<Real, D>(device, run.weights(), run.compute());
     constexpr Real infinity = std::numeric_limits<Real>::infinity();

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tensors of a module of LibTorch by their names in its state_dict, and what each is.
+//
+//   weight of a batch, layer, group or instance norm   scale      bias of one of them   shift
+//   other parameters named bias                        bias       other parameters      weight
+//   buffers of floating point                          statistic  other buffers         constant
+//
+// A norm is known by its C++ type or, in a module of TorchScript, by the name of its type. A tensor
+// that has several names counts once, under the first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <cordee/core/segment.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::libtorch {
+
+struct module_tensor {
+  std::string name;
+  torch::Tensor tensor;
+  cordee::kind kind = cordee::kind::weight;
+  bool is_parameter = false;
+  std::vector<std::string> other_names{};  // of the same tensor
+};
+
+/// "fc.weight" of module "fc", "weight" of the root.
+inline std::string join(std::string_view module, std::string_view leaf) {
+  return module.empty() ? std::string(leaf) : std::string(module) + "." + std::string(leaf);
+}
+
+class tensor_collector {
+ public:
+  void add(std::string name, const torch::Tensor& tensor, bool is_parameter, bool of_norm) {
+    if (!tensor.defined()) return;  // an affine = false, say
+    const auto [known, is_new] = places_.emplace(tensor.unsafeGetTensorImpl(), all_.size());
+    if (!is_new) {
+      all_[known->second].other_names.push_back(std::move(name));
+      return;
+    }
+    const bool is_bias = name == "bias" || name.ends_with(".bias");
+    const cordee::kind what = !is_parameter ? kind::statistic
+                              : of_norm     ? (is_bias ? kind::shift : kind::scale)
+                                            : (is_bias ? kind::bias : kind::weight);
+    all_.push_back({std::move(name), tensor, what, is_parameter});
+  }
+  [[nodiscard]] std::vector<module_tensor> take() { return std::move(all_); }
+
+ private:
+  std::vector<module_tensor> all_;
+  std::unordered_map<const void*, std::size_t> places_;
+};
+
+inline bool is_norm(const torch::nn::Module& m) {
+  using namespace torch::nn;
+  const auto any = [&]<class... T>(std::type_identity<T>...) {
+    return ((dynamic_cast<const T*>(&m) != nullptr) || ...);
+  };
+  return any(std::type_identity<BatchNorm1dImpl>{}, std::type_identity<BatchNorm2dImpl>{},
+             std::type_identity<BatchNorm3dImpl>{}, std::type_identity<InstanceNorm1dImpl>{},
+             std::type_identity<InstanceNorm2dImpl>{}, std::type_identity<InstanceNorm3dImpl>{},
+             std::type_identity<LayerNormImpl>{}, std::type_identity<GroupNormImpl>{});
+}
+
+/// In the order in which the modules were registered.
+inline std::vector<module_tensor> tensors_of(torch::nn::Module& root) {
+  tensor_collector all;
+  for (const auto& m : root.named_modules("", true)) {
+    const bool norm = is_norm(*m.value());
+    for (const auto& p : m.value()->named_parameters(false))
+      all.add(join(m.key(), p.key()), p.value(), true, norm);
+    for (const auto& b : m.value()->named_buffers(false))
+      all.add(join(m.key(), b.key()), b.value(), false, norm);
+  }
+  return all.take();
+}
+inline std::vector<module_tensor> tensors_of(const torch::jit::Module& root) {
+  tensor_collector all;
+  for (const auto& m : root.named_modules()) {
+    const auto type = m.value.type()->name();
+    const bool norm = type && type->name().find("Norm") != std::string::npos;
+    for (const auto& p : m.value.named_parameters(false))
+      all.add(join(m.name, p.name), p.value, true, norm);
+    for (const auto& b : m.value.named_buffers(false))
+      all.add(join(m.name, b.name), b.value, false, norm);
+  }
+  return all.take();
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::libtorch
