@@ -66,7 +66,7 @@ TEST_CASE("batch_norm layer: four tensors, of which the running statistics are n
                          "bn2.running_mean", "bn2.running_var"};
   for (std::size_t i = 0; i < 8; ++i) {
     CHECK(table::segments[i].name == names[i]);
-    CHECK(table::segments[i].shape == std::array{3, 0, 0, 0});
+    CHECK(table::segments[i].shape == std::array<int, 6>{3});
     CHECK(table::segments[i].kind == (i >= 4       ? kind::statistic
                                       : i % 2 == 0 ? kind::scale
                                                    : kind::shift));

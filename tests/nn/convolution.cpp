@@ -41,9 +41,9 @@ TEST_CASE("convolution: one weight and no bias, with torchvision's shape and nam
   CHECK(first.name == "conv1.weight");
   CHECK(second.name == "conv2.weight");
   CHECK(first.kind == kind::weight);
-  CHECK(first.shape == std::array{6, 3, 5, 5});
+  CHECK(first.shape == std::array<int, 6>{6, 3, 5, 5});
   CHECK(first.size == 6 * 3 * 25);
-  CHECK(second.shape == std::array{4, 6, 1, 1});
+  CHECK(second.shape == std::array<int, 6>{4, 6, 1, 1});
   CHECK(table::totals.convolutions == 2);
   CHECK(table::totals.parameters == 6 * 3 * 25 + 4 * 6);
   CHECK(table::totals.macs == (6 * 3 * 25 + 4 * 6) * 5 * 4);

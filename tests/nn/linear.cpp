@@ -17,10 +17,10 @@ TEST_CASE("linear: a weight and a bias, with torchvision's shapes and names") {
   REQUIRE(table::segments.size() == 2);
   CHECK(table::segments[0].name == "fc.weight");
   CHECK(table::segments[0].kind == kind::weight);
-  CHECK(table::segments[0].shape == std::array{10, 64, 0, 0});
+  CHECK(table::segments[0].shape == std::array<int, 6>{10, 64});
   CHECK(table::segments[1].name == "fc.bias");
   CHECK(table::segments[1].kind == kind::bias);
-  CHECK(table::segments[1].shape == std::array{10, 0, 0, 0});
+  CHECK(table::segments[1].shape == std::array<int, 6>{10});
   CHECK(table::totals.parameters == 650);
   CHECK(table::totals.macs == 640);
   CHECK(table::totals.convolutions == 0);
