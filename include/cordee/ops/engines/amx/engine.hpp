@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine of processors with tiles (AMX): bf16 by products of tiles, all else by engines
+// `winograd` and `direct`.
+//
+// Activations of bf16 lie in blocks of 32 channels, of which a pixel is a row of a tile; of 16
+// where there are fewer than 32, and all together where there are at most four. The packed weights
+// hold every weight twice, as tiles of fprop and of dgrad (bf16/packed_weights.hpp). Where the
+// system refuses AMX to the process (tiles/permission.hpp) the same loops multiply tiles by
+// vectors, with the same bits, and a sentence says so.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/amx/bf16/correlation.hpp>
+#include <cordee/ops/engines/amx/bf16/packed_weights.hpp>
+#include <cordee/ops/engines/amx/tiles/permission.hpp>
+#include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
+#include <cordee/ops/engines/amx/tiles/tile_vectors.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/ops/engines/winograd/engine.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+
+/// Copies samples (N, C/from, H, W, from) into blocks (N, C/to, H, W, to).
+inline void copy_blocks(const bfloat* x, const extent& e, int samples, int from, int to,
+                        bfloat* out, cpu::stream s) {
+  const std::size_t blocks = channel_blocks(e.channels, to);
+  device::parallel_dynamic(s, static_cast<std::size_t>(samples) * blocks, [&](std::size_t task) {
+    const std::size_t n = task / blocks, first = task % blocks * static_cast<std::size_t>(to);
+    bfloat* block = out + task * e.pixels() * static_cast<std::size_t>(to);
+    for (std::size_t pixel = 0; pixel < e.pixels(); ++pixel, block += to) {
+      const auto width = static_cast<std::size_t>(from);
+      const bfloat* const channels =
+          x + n * sample_size(e, from) + (first / width * e.pixels() + pixel) * width;
+      std::copy_n(channels + first % width, to, block);
+    }
+  });
+}
+
+/// The unit of a build without AMX.
+struct no_tiles {};
+
+/// The processor's unit if the process may use it, else tile_vectors: chosen when it runs.
+struct granted_tiles {};
+
+/// f(std::type_identity<the unit to use>).
+template <class Unit, class F>
+void with_tile_unit(const F& f) {
+  if constexpr (!std::same_as<Unit, granted_tiles>) {
+    f(std::type_identity<Unit>{});
+  } else {
+    if (tiles_permitted())
+      f(std::type_identity<default_tile_unit>{});
+    else
+      f(std::type_identity<tile_vectors>{});
+  }
+}
+
+/// Unit is what multiplies tiles: a TileUnit or granted_tiles. The other parameters are those of
+/// direct_with, for what is not computed on tiles.
+template <class Unit, int Bytes = register_bytes, bool Dots = byte_dots,
+          bool BfloatDots = bfloat_dots>
+struct amx_with {
+  static_assert(!std::same_as<Unit, no_tiles>,
+                "engine amx needs a build for AMX: compile with -march=sapphirerapids or later "
+                "(-mamx-tile -mamx-bf16 -mamx-int8), or name engine winograd or direct");
+
+  using narrow = winograd_with<Bytes, Dots, BfloatDots>;  ///< Computes other precisions.
+  using vectors = direct_with<Bytes, Dots, BfloatDots>;   ///< And those that winograd has not.
+  static constexpr std::string_view name = "amx";         ///< See ConvolutionEngine.
+
+  /// Returns by what it multiplies bf16, for logs.
+  static std::string describe() {
+    if constexpr (std::same_as<Unit, granted_tiles>)
+      return tiles_of_process().granted
+                 ? "bf16 by AMX"
+                 : concat("bf16 by vectors, since ", tiles_of_process().reason);
+    else
+      return "bf16 by a model of AMX";
+  }
+  /// Returns 32 of bf16, 16 of fewer than 32 channels, and all of at most four.
+  template <class N>
+  static constexpr int block(int channels) {
+    if constexpr (std::same_as<N, bfloat>)
+      return tile_block_size(channels);
+    else
+      return narrow::template block<N>(channels);
+  }
+  /// Returns the numbers of both copies of the weights.
+  template <class N>
+  static std::size_t packed_size(const convolution_problem& p) {
+    if constexpr (std::same_as<N, bfloat>)
+      return tile_packed_weights(p, false).size() + tile_packed_weights(p, true).size();
+    else
+      return narrow::template packed_size<N>(p);
+  }
+  /// Packed weights are rounded to bf16.
+  template <class N>
+  static void pack(const convolution_problem& p,
+                   const precision::wide<N>* master,  // (K, C, R, S)
+                   N* packed,                         // tiles of fprop, then those of dgrad
+                   cpu::stream s) {
+    if constexpr (std::same_as<N, bfloat>) {
+      const tile_packed_weights forward(p, false);
+      forward.pack(master, packed, s);
+      tile_packed_weights(p, true).pack(master, packed + forward.size(), s);
+    } else {
+      narrow::template pack<N>(p, master, packed, s);
+    }
+  }
+  /// See ConvolutionEngine.
+  template <class N>
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, C/V, H, W, V)
+                    const N* packed,  // tiles of fprop, then those of dgrad
+                    N* y,             // (N, K/V, H', W', V)
+                    cpu::stream s) {
+    if constexpr (std::same_as<N, bfloat>)
+      correlate(p, false, samples, x, packed, y, write_mode::overwrite, s);
+    else
+      narrow::template fprop<N>(p, samples, x, packed, y, s);
+  }
+  /// See ConvolutionEngine.
+  template <class N>
+  static void dgrad(const convolution_problem& p, int samples,
+                    const N* dy,      // (N, K/V, H', W', V)
+                    const N* packed,  // tiles of fprop, then those of dgrad
+                    N* dx,            // (N, C/V, H, W, V)
+                    write_mode mode, cpu::stream s) {
+    if constexpr (std::same_as<N, bfloat>)
+      correlate(p, true, samples, dy, packed + tile_packed_weights(p, false).size(), dx, mode, s);
+    else
+      narrow::template dgrad<N>(p, samples, dy, packed, dx, mode, s);
+  }
+  /// Returns the memory for copies of x and dy in the blocks of engine `direct`, and its workspace.
+  template <class N>
+  static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream s) {
+    if constexpr (std::same_as<N, bfloat>)
+      return copied_size(p.in, samples) + copied_size(p.out(), samples) +
+             vectors::template workspace<N>(p, samples, s);
+    else
+      return narrow::template workspace<N>(p, samples, s);
+  }
+  /// See ConvolutionEngine.
+  template <class N>
+  static void wgrad(const convolution_problem& p, int samples,
+                    const N* x,              // (N, C/V, H, W, V)
+                    const N* dy,             // (N, K/V, H', W', V)
+                    precision::wide<N>* dw,  // (K, C, R, S)
+                    write_mode mode,
+                    N* workspace,  // (N, C/B, H, W, B), (N, K/B, H', W', B), that of `direct`
+                    cpu::stream s) {
+    if constexpr (std::same_as<N, bfloat>) {
+      N* const blocked_dy = workspace + copied_size(p.in, samples);
+      N* const sums = blocked_dy + copied_size(p.out(), samples);
+      vectors::template wgrad<N>(p, samples, copy(x, p.in, samples, workspace, s),
+                                 copy(dy, p.out(), samples, blocked_dy, s), dw, mode, sums, s);
+    } else {
+      narrow::template wgrad<N>(p, samples, x, dy, dw, mode, workspace, s);
+    }
+  }
+
+ private:
+  static void correlate(const convolution_problem& p, bool backward, int samples, const bfloat* x,
+                        const bfloat* packed, bfloat* y, write_mode mode, cpu::stream s) {
+    with_tile_unit<Unit>([&](auto unit) {
+      tile_correlation<typename decltype(unit)::type>(p, backward)
+          .run(samples, x, packed, y, mode, s);
+    });
+  }
+  /// Numbers of a copy in the blocks of engine `direct`, a multiple of a float's; 0 if its blocks
+  /// are the same.
+  static std::size_t copied_size(const extent& e, int samples) {
+    const int to = vectors::template block<bfloat>(e.channels);
+    if (to == block<bfloat>(e.channels)) return 0;
+    return (static_cast<std::size_t>(samples) * sample_size(e, to) + 1) / 2 * 2;
+  }
+  static const bfloat* copy(const bfloat* x, const extent& e, int samples, bfloat* memory,
+                            cpu::stream s) {
+    if (copied_size(e, samples) == 0) return x;
+    copy_blocks(x, e, samples, block<bfloat>(e.channels),
+                vectors::template block<bfloat>(e.channels), memory, s);
+    return memory;
+  }
+};
+
+}  // namespace detail::ops
+
+#if defined(CORDEE_AMX)
+/// The engine of bf16 on processors with AMX.
+using amx = detail::ops::amx_with<detail::ops::granted_tiles>;
+static_assert(ConvolutionEngine<amx, float> && ConvolutionEngine<amx, double> &&
+              ConvolutionEngine<amx, half, float> && ConvolutionEngine<amx, bfloat, float>);
+#else
+/// The engine of bf16 on processors with AMX; naming it in this build is an error that says so.
+using amx = detail::ops::amx_with<detail::ops::no_tiles>;
+#endif
+
+}  // namespace cordee::inline CORDEE_ABI
