@@ -1,14 +1,23 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model of your own, without the library's layers: softmax regression on Fashion-MNIST, with its
-// backward by hand. It trains over a ring like any network.
+// A model of your own, without the library's layers: a network of two layers on Fashion-MNIST, with
+// its backward by hand. It trains over a ring like any network; with a folder for checkpoints, a
+// run that was stopped continues with the same bits.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <cordee/cordee.hpp>
+#if defined(WITH_CHECKPOINT)
+#include <cordee/checkpoint/checkpoint.hpp>
+#endif
 
 #include "options.hpp"
 
@@ -16,122 +25,134 @@ using namespace cordee;
 
 namespace {
 
-// z = W x + b, loss = log(sum_k exp(z_k)) - z_y for an image x of class y (Bishop 2006, 4.3.4):
-//   dz_k = softmax(z)_k - [k = y],  dW = dz x^T,  db = dz
-struct softmax_regression {
-  using precision = fp32;  // `precision::master` is the type of weights and gradients
-  using device = cpu;
-  static constexpr extent input{1, 28, 28};
-  static constexpr int classes = 10;
-  static constexpr std::size_t pixels = input.size();
+constexpr std::size_t pixels = 784, hidden = 64, classes = 10;
 
-  // In forward order. Offsets are in numbers, multiples of 64; `shape` is for files.
-  static constexpr std::array<segment, 2> table{
-      segment{"fc.weight", kind::weight, 0, classes* pixels, {classes, pixels}},
-      segment{"fc.bias", kind::bias, 7872, classes, {classes}}};
-  static constexpr std::span<const segment> segments() { return table; }
+struct images {
+  std::vector<float> x;  // (N, pixels)
+  std::vector<int> label;
+};
 
-  // What kernels read; here a copy of the weights, so that an average can be evaluated, too.
-  using packed_parameters = buffer<float, cpu>;
-
-  cpu processor{1};
-  std::vector<float> x, dz;  // (N, pixels), (N, classes), of the last forward
-  metrics sums{};
-
-  [[nodiscard]] cpu get_device() const { return processor; }
-  void initialize(span_on<float, cpu> plane, std::uint64_t) const {
-    std::fill(plane.begin(), plane.end(), 0.0F);
-  }
-  [[nodiscard]] packed_parameters make_packed_parameters() const {
-    return packed_parameters(processor, table[1].end());
-  }
-  void pack_parameters(span_on<float, cpu> plane, packed_parameters& to, cpu::stream) const {
-    std::copy_n(plane.begin(), to.span().size, to.span().begin());
-  }
-
-  void forward(const packed_parameters& packed, span_on<float, cpu>, const batch<cpu>& b, phase,
-               cpu::stream) {
-    const auto count = static_cast<std::size_t>(b.count);
-    const auto w = packed.span();
-    x.resize(count * pixels);
-    dz.resize(count * classes);
-    sums = metrics{.count = b.count};
-    for (std::size_t n = 0; n < count; ++n) {
-      for (std::size_t i = 0; i < pixels; ++i)
-        x[n * pixels + i] =
-            (static_cast<float>(b.pixels[n * pixels + i]) / 255 - b.normalization.mean[0]) *
-            b.normalization.scale[0];
-      std::array<double, classes> z{};
-      for (std::size_t k = 0; k < classes; ++k) {
-        z[k] = static_cast<double>(w[table[1].offset + k]);
-        for (std::size_t i = 0; i < pixels; ++i)
-          z[k] += static_cast<double>(w[k * pixels + i] * x[n * pixels + i]);
+//   h = max(0, W1 x + b1),  z = W2 h + b2,  loss = log(sum_k exp(z_k)) - z_y
+//   dz = softmax(z) - [k = y],  dW2 = dz h^T,  db2 = dz,  dh = W2^T dz where h > 0,  dW1 = dh x^T
+metrics two_layers(const images& batch, model_pass<float, cpu>& pass) {
+  const auto w1 = pass.weights("fc1.weight"), b1 = pass.weights("fc1.bias"),
+             w2 = pass.weights("fc2.weight"), b2 = pass.weights("fc2.bias");
+  metrics sums{.count = static_cast<std::int64_t>(batch.label.size())};
+  for (std::size_t n = 0; n < batch.label.size(); ++n) {
+    const float* const x = &batch.x[n * pixels];
+    std::array<float, hidden> h{}, dh{};
+    std::array<float, classes> z{};
+    for (std::size_t j = 0; j < hidden; ++j) {
+      for (std::size_t i = 0; i < pixels; ++i) h[j] += w1[j * pixels + i] * x[i];
+      h[j] = std::max(h[j] + b1[j], 0.0F);
+    }
+    for (std::size_t k = 0; k < classes; ++k) {
+      z[k] = b2[k];
+      for (std::size_t j = 0; j < hidden; ++j) z[k] += w2[k * hidden + j] * h[j];
+    }
+    const float largest = *std::max_element(z.begin(), z.end());
+    float total = 0;
+    for (const float logit : z) total += std::exp(logit - largest);
+    const auto label = static_cast<std::size_t>(batch.label[n]);
+    sums.loss += static_cast<double>(largest + std::log(total) - z[label]);
+    sums.top1 += z[label] == largest;
+    if (!pass.trains()) continue;
+    // loss_weight(): samples, ranks and loss scale, so that the reduced gradient is the mean's.
+    const auto weight = static_cast<float>(pass.loss_weight());
+    const auto g1 = pass.gradient("fc1.weight"), g2 = pass.gradient("fc2.weight");
+    for (std::size_t k = 0; k < classes; ++k) {
+      const float dz = weight * (std::exp(z[k] - largest) / total - (k == label ? 1.0F : 0.0F));
+      pass.gradient("fc2.bias")[k] += dz;
+      for (std::size_t j = 0; j < hidden; ++j) {
+        g2[k * hidden + j] += dz * h[j];
+        dh[j] += h[j] > 0 ? dz * w2[k * hidden + j] : 0;
       }
-      const auto label = static_cast<std::size_t>(b.labels[n]);
-      const double largest = *std::max_element(z.begin(), z.end());
-      double total = 0;
-      for (const double logit : z) total += std::exp(logit - largest);
-      sums.loss += largest + std::log(total) - z[label];
-      sums.top1 += z[label] == largest;
-      sums.top5 += std::count_if(z.begin(), z.end(), [&](double q) { return q > z[label]; }) < 5;
-      // loss_weight(): samples, ranks and loss scale, so that the reduced gradient is the mean's.
-      for (std::size_t k = 0; k < classes; ++k)
-        dz[n * classes + k] = static_cast<float>(
-            b.loss_weight() * (std::exp(z[k] - largest) / total - (k == label ? 1 : 0)));
+    }
+    for (std::size_t j = 0; j < hidden; ++j) {
+      pass.gradient("fc1.bias")[j] += dh[j];
+      for (std::size_t i = 0; i < pixels; ++i) g1[j * pixels + i] += dh[j] * x[i];
     }
   }
+  return sums;  // without calls of ready(), all gradients are exchanged behind the pass
+}
 
-  // Adds to the gradients; ready(k) for each trainable segment, the last first.
-  template <class Ready>
-  void backward(const packed_parameters&, span_on<float, cpu> grads, write_mode, Ready&& ready,
-                cpu::stream) {
-    const std::size_t count = dz.size() / classes;
-    for (std::size_t n = 0; n < count; ++n)
-      for (std::size_t k = 0; k < classes; ++k) grads[table[1].offset + k] += dz[n * classes + k];
-    ready(1);
-    for (std::size_t n = 0; n < count; ++n)
-      for (std::size_t k = 0; k < classes; ++k)
-        for (std::size_t i = 0; i < pixels; ++i)
-          grads[k * pixels + i] += dz[n * classes + k] * x[n * pixels + i];
-    ready(0);
+/// Of all bits, in hexadecimal digits.
+std::string hash_of(std::span<const float> weights) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
+  for (const float w : weights) hash = (hash ^ std::bit_cast<std::uint32_t>(w)) * 1099511628211ULL;
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return digits.data();
+}
+
+/// The images of these indices, in the form that the model reads.
+template <class Data>
+images read(const Data& data, std::span<const std::uint32_t> indices) {
+  images out{std::vector<float>(indices.size() * pixels), {}};
+  std::vector<std::uint8_t> bytes(pixels);
+  for (std::size_t n = 0; n < indices.size(); ++n) {
+    out.label.push_back(data.read(indices[n], bytes));
+    for (std::size_t i = 0; i < pixels; ++i)
+      out.x[n * pixels + i] = static_cast<float>(bytes[i]) / 255 - 0.3F;
   }
-  [[nodiscard]] metrics read_metrics(cpu::stream) const { return sums; }
-};
-static_assert(Model<softmax_regression>);
+  return out;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return examples::run([&] {
-    examples::options o(argc, argv, "own_model: a model of your own (softmax regression)");
+    examples::options o(argc, argv, "own_model: a model of your own (two layers)");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
     const int ranks = o.positive("ranks", 4, "ranks in this process");
     const int global = o.positive("batch", 256, "samples of one update, over all ranks");
     const double epochs = o.number("epochs", 5, "passes over 9,000 images");
     const double learning_rate = o.number("learning-rate", 0.02, "peak learning rate");
+    const std::string folder =
+        o.string("checkpoints", "", "folder for checkpoints, from which a further run continues");
+    const double until = o.number("until", epochs, "passes after which this run ends");
     const std::uint64_t seed = o.seed();
     o.done();
 
-    const idx images{at + "/t10k-images-idx3-ubyte", at + "/t10k-labels-idx1-ubyte"};
-    const auto [training, held_out] = split(images, 0.1, 1);
+    const idx all{at + "/t10k-images-idx3-ubyte", at + "/t10k-labels-idx1-ubyte"};
+    const auto [training, held_out] = split(all, 0.1, 1);
+    parameter_list parameters;
+    parameters.add("fc1.weight", {hidden, pixels})
+        .add("fc1.bias", {hidden}, kind::bias)
+        .add("fc2.weight", {classes, hidden})
+        .add("fc2.bias", {classes}, kind::bias);
     threads::launch(ranks, [&, &training = training, &held_out = held_out](threads comm) {
-      softmax_regression net;
-      loader feed{training,
-                  comm,
-                  {.global_batch = global, .seed = seed},
-                  {},
-                  normalize::measured(training)};
-      trainer run{net,
+      custom_model<images> model{parameters, two_layers};
+      batch_source feed{training.size(),
+                        comm,
+                        {.global_batch = global, .seed = seed},
+                        [&](const sample_indices& s) { return read(training, s.samples); }};
+      std::vector<images> own;  // this rank's part of the validation
+      for (std::uint32_t i = static_cast<std::uint32_t>(comm.rank()); i < held_out.size();
+           i += static_cast<std::uint32_t>(comm.size()))
+        own.push_back(read(held_out, std::array{i}));
+      batch_validation check{std::move(own), [](const images& b) { return b.label.size(); }};
+      trainer run{model,
                   lamb{.weight_decay = 0.01},
                   cosine{.peak = learning_rate, .epochs = epochs},
                   ring{comm},
                   {.seed = seed}};
-      const auto done = run.fit(feed, epochs, validation{held_out}, console{});
-      if (comm.rank() == 0)
-        std::printf("validation accuracy %s %% of %lld images\n",
-                    decimal::fixed(100 * done.last.validation->accuracy(), 1).c_str(),
-                    static_cast<long long>(done.last.validation->count));
+      const auto report = [&](const run_summary& done) {
+        if (comm.rank() == 0)
+          std::printf("validation accuracy %s %% of %lld images, weights %s\n",
+                      decimal::fixed(100 * done.last.validation->accuracy(), 1).c_str(),
+                      static_cast<long long>(done.last.validation->count),
+                      hash_of(run.weights()).c_str());
+      };
+      if (folder.empty()) return report(run.fit(feed, until, check, console{}));
+#if defined(WITH_CHECKPOINT)
+      run.resume(folder);
+      report(run.fit(feed, until, check, console{},
+                     checkpoint{.folder = folder, .every = {.epochs = 1}}));
+#else
+      throw usage_error("--checkpoints needs the component checkpoint, which this build has not");
+#endif
     });
   });
 }

@@ -205,8 +205,17 @@ cordee_example_property(own_block COST ${long_test})
 cordee_example(own_block.check MATCH "the gradients of 30 tensors agree with finite differences" ARGS --check)
 cordee_example_options(own_block "--check")
 
-cordee_example(own_model NUMBER "${accuracy}" 55 80 ARGS --epochs 1 --ranks 3)  # 70.7, 70.5, 74.5
+cordee_example(own_model NUMBER "${accuracy}" 55 80 ARGS --epochs 1 --ranks 3)  # 67.5, 66.4, 68.2
 cordee_example_options(own_model "--ranks 4")
+if(TARGET cordee::checkpoint)
+  if("own_model" IN_LIST seldom_examples AND NOT CORDEE_ALL_TESTS)
+    cordee_only_with_all(example.own_model.resumed)
+  else()
+    add_test(NAME example.own_model.resumed COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:own_model>
+      -D FOLDER=${out}/own_model.dir -P ${CMAKE_CURRENT_SOURCE_DIR}/resumed.cmake)
+    set_tests_properties(example.own_model.resumed PROPERTIES TIMEOUT ${example_deadline} LABELS example)
+  endif()
+endif()
 
 # 37.3, 30.6, 43.2
 cordee_example(own_optimizer MATCH "lion, beta1 0.9" NUMBER "${accuracy}" 20 60 ARGS --epochs 0.5)
