@@ -9,7 +9,7 @@
 # in all. So each becomes one object without groups that a linker could merge (ld -r --force-group-allocation), in which
 # every symbol but the table of its functions is local.
 set(CORDEE_INFER_ISAS AUTO CACHE STRING
-  "Instruction sets that cordee_infer has variants for, the fastest first: AUTO, or a list of avx512_amx, avx512_vnni, avx_vnni, avx2, baseline")
+  "Instruction sets that cordee_infer has variants for, the fastest first: AUTO, or a list of avx512_amx, avx512_vnni, avx_vnni, avx2, baseline; on Arm i8mm_bf16, dotprod, baseline")
 include(${CMAKE_CURRENT_LIST_DIR}/isas.cmake)
 set(cordee_infer_known ${cordee_isas})
 list(REMOVE_ITEM cordee_infer_known avx512_bf16 avx512)  # an integer network has no bf16; without VNNI it gains little
@@ -63,15 +63,13 @@ foreach(isa IN LISTS cordee_infer_isas)
   target_compile_definitions(cordee_infer_${isa} PRIVATE CORDEE_INFER_ISA=${isa})
   set_target_properties(cordee_infer_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  set(options)
-  set(supported)
-  list(TRANSFORM needs PREPEND "-m" OUTPUT_VARIABLE options)
-  target_compile_options(cordee_infer_${isa} PRIVATE ${cordee_isa_any_processor} ${options} -fno-lto
+  cordee_isa_options(options ${needs})
+  target_compile_options(cordee_infer_${isa} PRIVATE ${options} -fno-lto
     $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   set(tiles ${needs})
   list(FILTER tiles INCLUDE REGEX "^amx-")
   list(FILTER needs EXCLUDE REGEX "^amx-")
-  list(TRANSFORM needs REPLACE "(.+)" "__builtin_cpu_supports(\"\\1\")" OUTPUT_VARIABLE supported)
+  cordee_isa_supported(supported ${needs})
   if(tiles)
     list(APPEND supported "cordee::detail::ops::request_tiles().granted")
   endif()

@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #include <cordee/ops/engines/amx/tiles/permission.hpp>
 
 #include "infer_variant.hpp"
 
-#if defined(__SSE3__)
+#if defined(__SSE3__) || defined(__ARM_FEATURE_DOTPROD)
 #error \
     "cordee_infer chooses instructions when a network is opened: no -m options in CMAKE_CXX_FLAGS \
 but -march=, which its targets replace; CORDEE_INFER_ISAS has the list"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 
 #include "tests/infer/saved_network.hpp"
@@ -46,15 +47,19 @@ std::vector<std::string> variants() {
   std::istringstream list(CORDEE_INFER_ISAS);
   return {std::istream_iterator<std::string>(list), {}};
 }
-/// By Linux, whose names these are.
+/// By Linux, whose names these are but for Arm's.
 bool supported(const std::string& isa) {
-  if (isa == "avx512_amx")
-    return supported("amx_tile") && supported("amx_bf16") && supported("amx_int8");
+#if defined(__aarch64__)
+  const bool dots = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  return isa == "baseline" ||
+         (dots && (isa == "dotprod" || (::getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0));
+#else
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);)
     if (line.starts_with("flags"))
       return isa == "baseline" || (line + " ").find(" " + isa + " ") != std::string::npos;
   return isa == "baseline";
+#endif
 }
 
 struct batch {

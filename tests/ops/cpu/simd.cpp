@@ -64,7 +64,7 @@ TEST_CASE("simd: the name of the ISA matches its register width") {
 #elif defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS >= 256 && !defined(__clang__)
   CHECK(isa == "SVE-" + std::to_string(__ARM_FEATURE_SVE_BITS));
 #elif defined(__ARM_NEON)
-  CHECK(isa == "NEON");
+  CHECK(isa.starts_with("NEON"));
 #elif !defined(__AVX__)
   CHECK(isa == "128-bit vectors");
 #endif

@@ -43,7 +43,11 @@ inline constexpr int register_bytes = 32;
 inline constexpr std::string_view isa = "SVE-256";
 #elif defined(__ARM_NEON)
 inline constexpr int register_bytes = 16;
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+inline constexpr std::string_view isa = "NEON with BF16";
+#else
 inline constexpr std::string_view isa = "NEON";
+#endif
 #else
 inline constexpr int register_bytes = 16;
 inline constexpr std::string_view isa = "128-bit vectors";
