@@ -15,8 +15,9 @@
  * The library has variants for several sets of instructions, and takes for each network the fastest
  * that the processor and the system have; all have the same logits, to the bit. The environment
  * variable CORDEE_INFER_ISA asks for one, if the library was built with it: on x86-64 avx512_amx,
- * avx512_vnni, avx_vnni, avx2 (AVX2 and FMA) or baseline (SSE2), on 64-bit Arm i8mm_bf16, dotprod or
- * baseline (NEON). It is an error if it is another name, or one that this processor does not have.
+ * avx512_vnni, avx_vnni, avx2 (AVX2 and FMA) or baseline (SSE2), on 64-bit Arm i8mm_bf16, dotprod
+ * or baseline (NEON). It is an error if it is another name, or one that this processor does not
+ * have.
  * On a processor with AMX the library requests its registers of Linux for the process; if they are
  * refused it takes the next variant. */
 #ifndef CORDEE_INFER_H

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The weights of a bf16 layer from canonical order to those of engine `direct`'s two directions,
-// where channels and filters fill blocks of V.
+// where channels and filters fill blocks of V and the products are of pairs.
 //
 // V filters at a time are transposed into a scratch of floats, (C/V, R, S, V of C, V of K), as for
-// fp32 (direct/tiles/packed_form.hpp). In it the rows of two adjacent channels are fprop's pairs,
+// fp32 (ops/engines/direct/tiles/packed_form.hpp). In it the rows of two adjacent channels are fprop's pairs,
 // and transposed once more those of two adjacent filters are dgrad's: a network's weights are read
 // once and written once for each direction.
 #pragma once
@@ -17,6 +17,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/engines/direct/tiles/matrix_product.hpp>
 #include <cordee/ops/engines/direct/tiles/packed_form.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 
@@ -29,7 +30,8 @@ class bfloat_packing {
       : form_{p.filters, p.in.channels, p.window} {}
 
   static constexpr bool applies_to(const convolution_problem& p) {
-    return V == lanes<float> && V % 2 == 0 && p.in.channels % V == 0 && p.filters % V == 0;
+    return V == lanes<float> && V % 2 == 0 && bfloat_group<V, true> == 2 &&
+           p.in.channels % V == 0 && p.filters % V == 0;
   }
   /// `dgrad` is pairs of bf16 with the taps in reverse order, or the rounded weights in float.
   template <class Backward>
