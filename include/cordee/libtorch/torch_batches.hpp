@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches for a torch_model: of a data set of torch::data, and of Cordee's loaders of images.
+//
+//   batch_source feed{size, comm, {.global_batch = 256, .seed = 1},
+//                     torch_batches{MNIST(path).map(Normalize<>(0.13, 0.31)).map(Stack<>())}};
+//   torch_images feed{loader};      // photographs, shards, CIFAR, with Cordee's augmentation
+//
+// Both give every rank its part of an update, in an order that is a function of the seed, so that a
+// resumed run goes on at the next sample; the loaders of torch::data do neither.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/extent.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/data/batch_source.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The function of a batch_source over a data set of torch::data whose get_batch(indices) returns a
+/// whole batch, as one behind map(Stack<>()) does. The data set is read on the training thread.
+template <class Dataset>
+struct torch_batches {
+  Dataset dataset;  ///< This rank's own; those of torch::data are copied.
+
+  /// The samples of these indices.
+  auto operator()(const sample_indices& s) {
+    const std::vector<std::size_t> indices(s.samples.begin(), s.samples.end());
+    return dataset.get_batch(indices);
+  }
+};
+template <class Dataset>
+torch_batches(Dataset) -> torch_batches<Dataset>;
+
+/// Pixels of bytes as a module reads them: (x / 255 - mean) / deviation, in floats.
+inline torch::Tensor normalized(const torch::Tensor& pixels, const normalization& n) {
+  const std::int64_t channels = pixels.size(1);
+  const auto of_channels = [&](const std::array<float, 4>& x) {
+    return torch::tensor(std::vector<float>(x.begin(), x.begin() + channels))
+        .reshape({1, channels, 1, 1});
+  };
+  return pixels.to(torch::kFloat).div_(255).sub_(of_channels(n.mean)).mul_(of_channels(n.scale));
+}
+
+/// A loader's batches as tensors, for `fit`: `data` is its pixels, bytes (N, C, H, W), which are
+/// not copied; `target` its labels, 64-bit (N).
+template <class Loader>
+class torch_images {
+ public:
+  using data_type = torch::data::Example<>;  ///< What the model gets.
+
+  /// The loader outlives it.
+  explicit torch_images(Loader& loader) : loader_(&loader) {}
+
+  [[nodiscard]] std::int64_t samples() const { return loader_->samples(); }  ///< See loader.
+  [[nodiscard]] std::int64_t global_batch() const {
+    return loader_->global_batch();
+  }                                                                       ///< See loader.
+  [[nodiscard]] int accumulate() const { return loader_->accumulate(); }  ///< See loader.
+  [[nodiscard]] int ranks() const { return loader_->ranks(); }            ///< See loader.
+  [[nodiscard]] std::uint64_t seed() const { return loader_->seed(); }    ///< See loader.
+  [[nodiscard]] std::int64_t steps(double epochs) const {
+    return loader_->steps(epochs);
+  }  ///< See loader.
+  [[nodiscard]] double epoch(std::int64_t step) const {
+    return loader_->epoch(step);
+  }                                                                           ///< See loader.
+  [[nodiscard]] std::int64_t step() const { return loader_->step(); }         ///< See loader.
+  void seek(std::int64_t step) { loader_->seek(step); }                       ///< See loader.
+  [[nodiscard]] std::string describe() const { return loader_->describe(); }  ///< See loader.
+
+  /// This rank's micro-batches of one update; valid until the next call. @throws usage_error for a
+  /// loader that mixes samples, whose second labels a target of one number has no room for.
+  std::span<const data_batch<data_type, cpu>> next() {
+    const auto read = loader_->next();
+    data_.clear();
+    micro_.clear();
+    data_.reserve(read.size());
+    const extent e = loader_->image();
+    for (const batch<cpu>& b : read) {
+      expects(b.label_weights.empty(),
+              "torch_images: the loader mixes samples (mixup, cutmix), which torch_images does not "
+              "pass on: give it a loader without mixing");
+      auto* const pixels = const_cast<std::uint8_t*>(b.pixels.data);  // NOLINT: read as const
+      auto* const labels = const_cast<std::int32_t*>(b.labels.data);  // NOLINT
+      data_.push_back(
+          {torch::from_blob(pixels, {b.count, e.channels, e.height, e.width}, torch::kByte),
+           torch::from_blob(labels, {b.count}, torch::kInt).to(torch::kLong)});
+      data_batch<data_type, cpu> own{};
+      static_cast<batch<cpu>&>(own) = b;
+      own.pixels = {};
+      own.labels = {};
+      own.data = &data_.back();
+      micro_.push_back(own);
+    }
+    return micro_;
+  }
+
+ private:
+  Loader* loader_;
+  std::vector<data_type> data_;
+  std::vector<data_batch<data_type, cpu>> micro_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI
