@@ -11,7 +11,8 @@
 // or 64. The window of output pixel (i, j) in window row r is  S B  adjacent bytes,
 // (i columns + j t) B  behind the first of row r / t in phase r % t. So every output pixel of a
 // band is at  i pitch + j  of one sequence, in steps of t B bytes, with pitch = columns / t; those
-// with j beyond the output's width are summed and dropped, (S - 1) / t of each row.
+// with j beyond the output's width are summed and dropped: (S - 1) / t of each row, less what the
+// padding on the right of a row and on the left of the next have in common.
 //
 // Of at most four channels the t rows that follow each other are interleaved, a column as t C
 // bytes: a window row is  S t C  adjacent bytes then, and there are R / t of them.
@@ -64,7 +65,8 @@ struct byte_planes {
         cell(few ? problem.stride * block : cell_of(layer.in.channels)),
         groups(few ? 1 : (layer.in.channels + cell - 1) / cell),
         window_rows(few ? steps(problem.window) : problem.window),
-        pitch(problem.out().width + steps(problem.window) - 1) {}
+        shared(few ? 0 : std::clamp(overhang(), 0, std::min(problem.padding, problem.window - 1))),
+        pitch(problem.out().width + steps(problem.window - shared) - 1) {}
 
   /// Adjacent bytes of a window row, and the tiles of 64 that hold them.
   [[nodiscard]] int window_bytes() const { return problem.window * cell; }
@@ -120,6 +122,7 @@ struct byte_planes {
         for (int q = 0; q < plane_rows; ++q)
           copy_row(x, to_bytes, zero_point, g, (first + q) * t + p,
                    to + g * group_pitch + p * phase(rows) + q * row());
+    fill(to + groups * group_pitch, zero_point, std::ptrdiff_t{shared} * cell);
   }
 
   strided_pixels<V> strided;
@@ -130,6 +133,7 @@ struct byte_planes {
   int cell;              // bytes of a column
   int groups;            // of B channels
   int window_rows;       // of a group
+  int shared;            // columns of padding that end a row and begin the next
   std::ptrdiff_t pitch;  // of the output's rows, in pixels
 
  private:
@@ -141,6 +145,11 @@ struct byte_planes {
   [[nodiscard]] int columns() const { return static_cast<int>(pitch) * problem.stride; }
   /// A row of few channels, with room for the last copy of four bytes.
   [[nodiscard]] std::ptrdiff_t line() const { return std::ptrdiff_t{columns()} * block + 4; }
+  /// Columns that windows read on the right of the input.
+  [[nodiscard]] int overhang() const {
+    return (problem.out().width - 1) * problem.stride + problem.window - problem.padding -
+           problem.in.width;
+  }
   [[nodiscard]] bool inside(int h) const { return h >= 0 && h < problem.in.height; }
   /// Of a row: columns of padding before the input, then of the input.
   [[nodiscard]] int left() const { return std::min(problem.padding, columns()); }
