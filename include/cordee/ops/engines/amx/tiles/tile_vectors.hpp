@@ -82,7 +82,7 @@ class tile_vectors {
   template <int C, int A, int B>
   void add_bf16() {
     if (!is_wide_[A]) widen(A);
-    const flush_subnormals flushed;
+    [[maybe_unused]] const flush_subnormals flushed;
     multiply(tiles_[C], wide_[A], tiles_[B], shapes_.rows[C], shapes_.row_bytes[A] / 4);
   }
   template <int C, int A, int B>
