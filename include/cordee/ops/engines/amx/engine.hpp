@@ -23,32 +23,19 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/amx/bf16/correlation.hpp>
 #include <cordee/ops/engines/amx/bf16/packed_weights.hpp>
+#include <cordee/ops/engines/amx/bf16/weight_gradient.hpp>
 #include <cordee/ops/engines/amx/tiles/permission.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_vectors.hpp>
+#include <cordee/ops/engines/amx/tiles/weight_gradient_plan.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
-
-/// Copies samples (N, C/from, H, W, from) into blocks (N, C/to, H, W, to).
-inline void copy_blocks(const bfloat* x, const extent& e, int samples, int from, int to,
-                        bfloat* out, cpu::stream s) {
-  const std::size_t blocks = channel_blocks(e.channels, to);
-  device::parallel_dynamic(s, static_cast<std::size_t>(samples) * blocks, [&](std::size_t task) {
-    const std::size_t n = task / blocks, first = task % blocks * static_cast<std::size_t>(to);
-    bfloat* block = out + task * e.pixels() * static_cast<std::size_t>(to);
-    for (std::size_t pixel = 0; pixel < e.pixels(); ++pixel, block += to) {
-      const auto width = static_cast<std::size_t>(from);
-      const bfloat* const channels =
-          x + n * sample_size(e, from) + (first / width * e.pixels() + pixel) * width;
-      std::copy_n(channels + first % width, to, block);
-    }
-  });
-}
 
 /// The unit of a build without AMX.
 struct no_tiles {};
@@ -79,7 +66,6 @@ struct amx_with {
                 "(-mamx-tile -mamx-bf16 -mamx-int8), or name engine winograd or direct");
 
   using narrow = winograd_with<Bytes, Dots, BfloatDots>;  ///< Computes other precisions.
-  using vectors = direct_with<Bytes, Dots, BfloatDots>;   ///< And those that winograd has not.
   static constexpr std::string_view name = "amx";         ///< See ConvolutionEngine.
 
   /// Returns by what it multiplies bf16, for logs.
@@ -145,12 +131,11 @@ struct amx_with {
     else
       narrow::template dgrad<N>(p, samples, dy, packed, dx, mode, s);
   }
-  /// Returns the memory for copies of x and dy in the blocks of engine `direct`, and its workspace.
+  /// Returns the memory for partial gradients.
   template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream s) {
     if constexpr (std::same_as<N, bfloat>)
-      return copied_size(p.in, samples) + copied_size(p.out(), samples) +
-             vectors::template workspace<N>(p, samples, s);
+      return plan_amx_gradient(p, samples).workspace() * numbers_per_wide<N>;
     else
       return narrow::template workspace<N>(p, samples, s);
   }
@@ -161,13 +146,13 @@ struct amx_with {
                     const N* dy,             // (N, K/V, H', W', V)
                     precision::wide<N>* dw,  // (K, C, R, S)
                     write_mode mode,
-                    N* workspace,  // (N, C/B, H, W, B), (N, K/B, H', W', B), that of `direct`
+                    N* workspace,  // (groups, tiles of sums)
                     cpu::stream s) {
     if constexpr (std::same_as<N, bfloat>) {
-      N* const blocked_dy = workspace + copied_size(p.in, samples);
-      N* const sums = blocked_dy + copied_size(p.out(), samples);
-      vectors::template wgrad<N>(p, samples, copy(x, p.in, samples, workspace, s),
-                                 copy(dy, p.out(), samples, blocked_dy, s), dw, mode, sums, s);
+      with_tile_unit<Unit>([&](auto unit) {
+        amx_weight_gradient<typename decltype(unit)::type>(p, samples)
+            .run(x, dy, dw, mode, as_wide(workspace), s);
+      });
     } else {
       narrow::template wgrad<N>(p, samples, x, dy, dw, mode, workspace, s);
     }
@@ -180,20 +165,6 @@ struct amx_with {
       tile_correlation<typename decltype(unit)::type>(p, backward)
           .run(samples, x, packed, y, mode, s);
     });
-  }
-  /// Numbers of a copy in the blocks of engine `direct`, a multiple of a float's; 0 if its blocks
-  /// are the same.
-  static std::size_t copied_size(const extent& e, int samples) {
-    const int to = vectors::template block<bfloat>(e.channels);
-    if (to == block<bfloat>(e.channels)) return 0;
-    return (static_cast<std::size_t>(samples) * sample_size(e, to) + 1) / 2 * 2;
-  }
-  static const bfloat* copy(const bfloat* x, const extent& e, int samples, bfloat* memory,
-                            cpu::stream s) {
-    if (copied_size(e, samples) == 0) return x;
-    copy_blocks(x, e, samples, block<bfloat>(e.channels),
-                vectors::template block<bfloat>(e.channels), memory, s);
-    return memory;
   }
 };
 

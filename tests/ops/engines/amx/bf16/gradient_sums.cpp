@@ -30,8 +30,8 @@ TEST_CASE("gradient_sums: every weight comes from its filter, channel and tap, a
           for (int n = 0; n < 16; ++n) {
             const auto [tile, r, s] = plan.column_at(i);
             const auto channel_of = [](int all, int of_tile, int lane) {
-              return tile_channel_block(all) == 32 ? of_tile / 2 * 32 + 2 * lane + of_tile % 2
-                                                   : of_tile * 16 + lane;
+              return tile_block_size(all) == 32 ? of_tile / 2 * 32 + 2 * lane + of_tile % 2
+                                                : of_tile * 16 + lane;
             };
             const int k = channel_of(p.filters, t, m), word = tile * 16 + n,
                       c = plan.image ? word % p.in.channels : channel_of(p.in.channels, tile, n),

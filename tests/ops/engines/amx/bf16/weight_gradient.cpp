@@ -44,8 +44,8 @@ struct operands {
 std::vector<double> gradient(const amx_gradient_plan& plan, const operands& o,
                              const std::vector<double>& before = {}, cpu::stream s = {}) {
   const convolution_problem& p = plan.layer;
-  const auto x = nchw_to_blocked<bfloat>(o.x, p.in, o.samples, tile_channel_block(p.in.channels)),
-             dy = nchw_to_blocked<bfloat>(o.dy, p.out(), o.samples, tile_channel_block(p.filters));
+  const auto x = nchw_to_blocked<bfloat>(o.x, p.in, o.samples, tile_block_size(p.in.channels)),
+             dy = nchw_to_blocked<bfloat>(o.dy, p.out(), o.samples, tile_block_size(p.filters));
   std::vector<float> dw(before.begin(), before.end()),
       workspace(plan.workspace(), std::numeric_limits<float>::quiet_NaN());
   dw.resize(p.weights(), 99);
@@ -255,8 +255,8 @@ TEST_CASE("amx_weight_gradient: tiles that the layers of residual networks ask f
   for (const floors& f : layers) {
     const convolution_problem& p = f.layer;
     const amx_weight_gradient<counting_unit> gradient(p, 8);
-    const std::vector<bfloat> x(8 * sample_size(p.in, tile_channel_block(p.in.channels))),
-        dy(8 * sample_size(p.out(), tile_channel_block(p.filters)));
+    const std::vector<bfloat> x(8 * sample_size(p.in, tile_block_size(p.in.channels))),
+        dy(8 * sample_size(p.out(), tile_block_size(p.filters)));
     std::vector<float> dw(p.weights()), workspace(gradient.plan().workspace());
     counts = {};
     gradient.run(x.data(), dy.data(), dw.data(), write_mode::overwrite, workspace.data(), {});

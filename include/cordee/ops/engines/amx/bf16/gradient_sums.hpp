@@ -46,7 +46,7 @@ class gradient_sums {
         memory.reserve(static_cast<std::size_t>(2 * tile_rows * p.window * p.window));
     for (int t = first; t < last; ++t)
       for (int m = 0; m < tile_rows; ++m) {
-        const int k = channel_of(tile_channel_block(p.filters), t, m);
+        const int k = channel_of(tile_block_size(p.filters), t, m);
         if (k >= p.filters) continue;
         float* const filter = dw + k * filter_size;
         for (int c = begin; c < end; ++c)
@@ -73,7 +73,7 @@ class gradient_sums {
               first = 2 * pair * tile_rows,
               channels = std::min(width * tile_rows, p.in.channels - first);
     if (channels <= 0) return;
-    const bool alternate = tile_channel_block(p.in.channels) == 32;
+    const bool alternate = tile_block_size(p.in.channels) == 32;
     const float* const from = at(t, plan_.first_column(pair)) + m * tile_rows;
     float* const to = filter + std::ptrdiff_t{first} * taps;
     if (taps == 1 && channels == width * tile_rows)

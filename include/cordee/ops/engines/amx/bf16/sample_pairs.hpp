@@ -12,6 +12,7 @@
 #include <cstddef>
 
 #include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/amx/tiles/weight_gradient_plan.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/ops/layout.hpp>
@@ -89,7 +90,7 @@ inline void transpose_tile(const bfloat_pair* from, bfloat_pair* to) {
 /// Samples of an extent in blocks of channels, in pairs.
 struct bfloat_batch {
   bfloat_batch(const extent& e, const bfloat* x_, int samples_)
-      : in(e), block(tile_channel_block(e.channels)), x(x_), samples(samples_) {}
+      : in(e), block(tile_block_size(e.channels)), x(x_), samples(samples_) {}
 
   /// Row h of a block of channels, in both samples of a pair.
   [[nodiscard]] bfloat_samples row(int pair, int channel_block, int h) const {

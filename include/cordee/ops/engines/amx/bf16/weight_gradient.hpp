@@ -10,9 +10,9 @@
 // The order of a sum, of which the tests have a plain loop: the groups' sums are added in order, in
 // fp32; a group's sum begins with zero, and each step of 16 positions, in the order of chunks and
 // positions (amx_gradient_plan), adds the even samples' chain of products plus the odd samples'
-// chain (ops/engines/amx/tiles/tile_unit.hpp). The groups do not depend on the number of workers. Products with
-// a position behind a row are with zero, so that where x is infinite more taps than those that it
-// belongs to may become NaN.
+// chain (ops/engines/amx/tiles/tile_unit.hpp). The groups do not depend on the number of workers.
+// A position behind a row multiplies x by zero, so where x is infinite, taps besides those that it
+// belongs to may become NaN, too.
 #pragma once
 
 #include <algorithm>

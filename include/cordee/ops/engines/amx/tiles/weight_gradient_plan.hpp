@@ -17,15 +17,10 @@
 #include <cstdint>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// Channels to a block of bf16 in engine `amx`: what a row of a tile holds, half of that where
-/// there are fewer channels, or all where they are at most 4.
-constexpr int tile_channel_block(int channels) {
-  return channels <= 4 ? channels : channels < 32 ? 16 : 32;
-}
 
 /// Cycles of the model: a product of full tiles, and the copies of 16 positions x 16 channels of a
 /// pair of samples, transposed (64 shuffles) or not.
@@ -151,7 +146,7 @@ constexpr amx_gradient_plan plan_amx_gradient(const convolution_problem& p, int 
   amx_gradient_plan plan{.layer = p, .out = p.out(), .samples = samples};
   const auto ceil_of = [](int a, int b) { return (a + b - 1) / b; };
   const auto tiles_of = [&](int channels) {
-    const int block = tile_channel_block(channels);
+    const int block = tile_block_size(channels);
     return block < 32 ? ceil_of(channels, 16) : 2 * ceil_of(channels, 32);
   };
   const int t = p.stride, window = p.window;
