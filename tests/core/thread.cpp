@@ -1,8 +1,18 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cordee/core/thread.hpp>
+
+#ifdef _GLIBCXX_THREAD
+#define THREAD_INCLUDED true
+#else
+#define THREAD_INCLUDED false
+#endif
+
+#include <thread>
+
 #include <doctest/doctest.h>
 
-#include <cordee/core/thread.hpp>
+using namespace cordee::detail;
 
 namespace {
 
@@ -15,12 +25,32 @@ struct worker {
 
 TEST_CASE("start: a member function runs on its object in another thread") {
   worker first, second;
-  std::thread a = cordee::detail::core::start_thread<&worker::work>(first),
-              b = cordee::detail::core::start_thread<&worker::work>(second);
-  const auto id_a = a.get_id(), id_b = b.get_id();
-  a.join();
+  core::thread a = core::start_thread<&worker::work>(first),
+               b = core::start_thread<&worker::work>(second);
+  CHECK(a.joinable());
+  core::thread moved = std::move(a);
+  CHECK_FALSE(a.joinable());
+  moved.join();
   b.join();
-  CHECK(first.id == id_a);
-  CHECK(second.id == id_b);
-  CHECK(id_a != std::this_thread::get_id());
+  CHECK_FALSE(b.joinable());
+  CHECK(first.id != std::thread::id());
+  CHECK(first.id != std::this_thread::get_id());
+  CHECK(second.id != std::this_thread::get_id());
+}
+
+TEST_CASE("thread: the header does without <thread>, and agrees with it on cores") {
+  CHECK_FALSE(THREAD_INCLUDED);
+  CHECK(core::core_count() == static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST_CASE("sleep_for: it sleeps at least so long, and not for a negative time") {
+  const auto start = std::chrono::steady_clock::now();
+  core::sleep_for(std::chrono::seconds(-1));
+  core::sleep_for(std::chrono::microseconds(1'500));
+  const auto time = std::chrono::steady_clock::now() - start;
+  CHECK(time >= std::chrono::microseconds(1'500));
+  CHECK(time < std::chrono::milliseconds(900));
+  const timespec parts = core::timespec_of(std::chrono::nanoseconds(2'000'000'003));
+  CHECK(parts.tv_sec == 2);
+  CHECK(parts.tv_nsec == 3);
 }

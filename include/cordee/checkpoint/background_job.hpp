@@ -5,13 +5,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include <cordee/core/condition.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
@@ -37,7 +36,9 @@ class background_job {
   /// Blocks until no job is running, but not longer than `time`; returns whether none is.
   [[nodiscard]] bool finished_within(std::chrono::steady_clock::duration time) const {
     std::unique_lock lock(mutex_);
-    return ended_.wait_for(lock, time, [this] { return finished_; });
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (!finished_ && std::chrono::steady_clock::now() < end) ended_.wait_until(lock, end);
+    return finished_;
   }
   /// Blocks until the job has finished; throws what it threw.
   void wait() {
@@ -61,9 +62,9 @@ class background_job {
   std::function<void()> job_;
   std::exception_ptr failure_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable ended_;
+  mutable core::condition ended_;
   bool finished_ = true;
-  std::thread thread_;
+  core::thread thread_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

@@ -190,11 +190,11 @@ class loader {
     return concat(text, "; ", describe_epochs());
   }
   /// One line for logs; "none" for an inactive augmentation.
-  [[nodiscard]] std::string describe_augmentation() const {
+  [[nodiscard, gnu::cold]] std::string describe_augmentation() const {
     return augmentation_.active() ? detail::core::describe_policy(augmentation_) : "none";
   }
   /// One line for logs: samples, global batch, the ends of epochs.
-  [[nodiscard]] std::string describe() const {
+  [[nodiscard, gnu::cold]] std::string describe() const {
     return concat(detail::core::grouped(samples()), " samples of ", cordee::describe(image()),
                   " in ", classes(), " classes; global batch ", global_batch(), " = ",
                   micro_batch(), " per micro-batch x ", ranks_, " ranks x ", options_.accumulate,
@@ -204,10 +204,10 @@ class loader {
   }
 
  private:
-  [[nodiscard]] std::string describe_epochs() const {
+  [[nodiscard, gnu::cold]] std::string describe_epochs() const {
     return concat(plan_.describe(options_.grow_micro_batch),
                   detail::data::describe(options_.last_batch), "; seed ", options_.seed,
-                  mixing_.active() ? "; " + mixing_.describe() : std::string());
+                  mixing_.active() ? concat("; ", mixing_.describe()) : "");
   }
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
 

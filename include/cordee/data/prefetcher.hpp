@@ -6,13 +6,12 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include <cordee/core/condition.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/core/training_step.hpp>
@@ -66,7 +65,7 @@ class prefetcher {
       next_ = step;
       request_until(step + 1);
     }
-    changed_.wait(lock, [&] { return next_ > step || failure_; });
+    while (next_ <= step && !failure_) changed_.wait(lock);
     if (next_ <= step) {
       expected_ = -1;
       std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -86,7 +85,7 @@ class prefetcher {
  private:
   void stop_filling(std::unique_lock<std::mutex>& lock) {
     end_ = next_;
-    changed_.wait(lock, [&] { return !filling_; });
+    while (filling_) changed_.wait(lock);
   }
 
   // Updates before next_ are filled; that of next_, while filling_, and failure_ belong to the
@@ -103,7 +102,7 @@ class prefetcher {
   [[gnu::cold]] void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return stop_ || (next_ < end_ && !failure_); });
+      while (!stop_ && (next_ >= end_ || failure_)) changed_.wait(lock);
       if (stop_) return;
       rank_update& u = update(next_);
       u.step = next_;
@@ -130,13 +129,13 @@ class prefetcher {
   int depth_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  detail::core::condition changed_;
   std::int64_t expected_ = -1;       // the step of the next `take` in sequence
   std::int64_t next_ = 0, end_ = 0;  // the steps that are requested
   bool filling_ = false, stop_ = false;
   std::exception_ptr failure_;  // of step next_
   std::array<rank_update, most_depth + 1> updates_;
-  std::thread thread_;
+  detail::core::thread thread_;
 };
 
 /// A prefetcher's depth for loader_options::prefetch, which is checked later; a wrong number is 1.

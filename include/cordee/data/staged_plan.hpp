@@ -99,9 +99,9 @@ class staged_plan {
     for (std::size_t i = 1; i < stages_.size(); ++i)
       text += concat("a global batch of ", stages_[i].plan.global_batch, " from update ",
                      stages_[i].first_update, " (epoch ", epoch_at(stages_[i]), ") on, ");
-    return text.empty()        ? text
-           : grows_micro_batch ? text + "in larger micro-batches; "
-                               : text + "in more micro-batches; ";
+    return text.empty()
+               ? text
+               : concat(text, grows_micro_batch ? "in larger" : "in more", " micro-batches; ");
   }
 
  private:

@@ -16,14 +16,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <string_view>
-#include <thread>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/core/thread.hpp>
 #include <cordee/device/adl_base.hpp>
+#include <cordee/device/external_memory.hpp>
 #include <cordee/device/pool.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -57,7 +57,7 @@ class cpu {
 
   /// Workers of a `cpu{}` that the calling thread makes: its worker_limit, else the cores.
   [[nodiscard]] static int default_workers() {
-    return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
+    return limit() > 0 ? limit() : detail::core::core_count();
   }
 
   /// Workers, the calling thread among them.
@@ -71,15 +71,14 @@ class cpu {
   /// Frees memory from `allocate`; null: nothing.
   void release(void* memory) const noexcept { free_pages(memory); }
   /// `size` bytes of zeros. Pages that nothing writes take no memory. @throws error as `allocate`.
-  [[nodiscard, gnu::cold, gnu::noinline]] static std::shared_ptr<void> allocate_zeros(
+  [[nodiscard, gnu::cold, gnu::noinline]] static detail::device::external_memory allocate_zeros(
       std::size_t size) {
-    std::size_t space = size + alignment;
-    void* memory = std::calloc(space, 1);
-    if (memory == nullptr) throw_out_of_memory(size);
-    const std::shared_ptr<void> owner(memory, std::free);
-    std::align(alignment, size, memory, space);
+    void* const owner = std::calloc(size + alignment, 1);
+    if (owner == nullptr) throw_out_of_memory(size);
+    const std::size_t offset = -reinterpret_cast<std::uintptr_t>(owner) % alignment;
+    void* const memory = static_cast<std::byte*>(owner) + offset;
     advise_huge_pages(memory, size);
-    return {owner, memory};
+    return {memory, owner, std::free};
   }
   /// Copies `size` bytes, which may overlap.
   void copy(void* out, const void* in, std::size_t size, stream) const {

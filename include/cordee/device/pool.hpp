@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,7 +29,7 @@ inline bool keep_spinning(int polls) {
   constexpr int pauses = 256, yields = 128;
   if (polls > pauses + yields) return false;
   if (polls > pauses)
-    std::this_thread::yield();
+    core::yield();
   else
 #if defined(__x86_64__)
     __builtin_ia32_pause();  // without it a wake-up was measured at 6 us
@@ -93,7 +92,7 @@ class pool {
     std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
-  [[nodiscard]] std::thread& thread(int k) { return threads_[static_cast<std::size_t>(k)]; }
+  [[nodiscard]] core::thread& thread(int k) { return threads_[static_cast<std::size_t>(k)]; }
 
   void start_generation() {
     generation_.fetch_add(1, std::memory_order_release);
@@ -120,8 +119,8 @@ class pool {
   std::atomic<int> busy_{0}, started_{0};
   int running_ = 0;
   std::atomic<bool> failed_{false};
-  std::vector<std::thread> threads_;  // sized once
-  std::exception_ptr failure_;        // of the worker that has set failed_
+  std::vector<core::thread> threads_;  // sized once
+  std::exception_ptr failure_;         // of the worker that has set failed_
 };
 
 /// A pool that its copies share; the last one ends it. Not std::shared_ptr, whose header and

@@ -8,10 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include <cordee/core/equal_part.hpp>
+#include <cordee/core/thread.hpp>
 #include <cordee/device/pool.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::device {
@@ -82,7 +82,7 @@ class stages {
   void wait(std::uint64_t parts) const {
     for (int polls = 0; !ended(parts);)
       if (!keep_spinning(++polls)) {
-        std::this_thread::yield();
+        core::yield();
         --polls;
       }
   }

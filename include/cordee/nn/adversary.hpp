@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <exception>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -228,7 +227,7 @@ class adversary {
   update_copies made_, begun_, late_;  // of this step, of the next; made by copies_of()
   std::int64_t made_late_ = 0;
   std::exception_ptr failure_;
-  std::thread thread_;
+  core::thread thread_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -208,7 +208,7 @@ class batch_norm_node {
   }
   // Where ranks share their statistics the values of all count: on a GPU, where count_ is this
   // rank's, batch_norm_settings::expect_several_values tests them.
-  void expect_several_values(const forward_pass<B>& pass) const {
+  [[gnu::noinline]] void expect_several_values(const forward_pass<B>& pass) const {
     if (problem_.has_single_value(pass.samples) && takes_statistics(pass) &&
         !pass.batch_norm_allreduce)
       refuse_single_value(problem_, name_);

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Failures of runs of threads; successful exchanges are in threads.cpp.
+#include <thread>
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/transports/threads.hpp>

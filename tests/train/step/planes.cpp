@@ -58,7 +58,8 @@ TEST_CASE("planes: gradients in memory of their own start at zero, and the other
   std::vector<double> own(320, 7.0);
   bool freed = false;
   {
-    memory<2, 1> p(cpu(1), t4_table, {}, {own.data(), [&](void*) { freed = true; }});
+    memory<2, 1> p(cpu(1), t4_table, {},
+                   {own.data(), &freed, [](void* f) { *static_cast<bool*>(f) = true; }});
     CHECK(p.bytes() == 5 * 320 * sizeof(double));
     CHECK(p.grads().data == own.data());
     CHECK(p.grads().size == 320);

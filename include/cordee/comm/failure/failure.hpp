@@ -15,7 +15,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -51,6 +51,9 @@ class failure {
   static constexpr ms no_wait{-1};
 
   [[gnu::cold]] explicit failure(int ranks) : reports_(static_cast<std::size_t>(ranks)) {}
+  failure(const failure&) = delete;
+  failure& operator=(const failure&) = delete;
+  [[gnu::cold]] ~failure() = default;
 
   /// Where each rank is, "10.0.0.7:40584": messages add it from now on.
   [[gnu::cold]] void set_addresses(std::vector<std::string> addresses) {
@@ -195,7 +198,7 @@ void run_rank(World& world, const F& f) {
   for (int lower = 0; lower < world.rank(); ++lower) {
     if (!world.has_left(lower)) continue;
     // A launcher may kill the others when one process ends: the lower rank prints the cause first.
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    core::sleep_for(std::chrono::milliseconds(200));
     throw aborted(concat("rank ", world.rank(), " ended with the run: ", first.describe()));
   }
   throw error(first.describe());

@@ -40,6 +40,7 @@
 
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/device/external_memory.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -149,8 +150,8 @@ constexpr std::size_t message_limit(std::size_t bytes) {
 /// transport's, in place, and the transport has memory for it; else null. What other reducers send
 /// is not received into the same memory, and NCCL wants both sides registered, or none.
 template <class Real, class R, Device D>
-[[gnu::cold]] std::shared_ptr<void> allocate_registered(const R& reducer, const D& device,
-                                                        std::size_t n) {
+[[gnu::cold]] device::external_memory allocate_registered(const R& reducer, const D& device,
+                                                          std::size_t n) {
   if constexpr (EnqueuableOn<R, Real, D> && AllocatesRegisteredOn<typename R::communicator_type, D>)
     return reducer.comm.allocate_registered(device, n * sizeof(Real));
   else

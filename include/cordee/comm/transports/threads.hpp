@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <cordee/comm/failure/failure.hpp>
@@ -64,10 +63,10 @@ class threads {
   static void launch(int ranks, const F& f, options o = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");
     team<F> all{f, ranks, o};
-    std::vector<std::thread> running(static_cast<std::size_t>(ranks));
-    for (std::thread& t : running) t = detail::core::start_thread<&team<F>::run_next>(all);
+    std::vector<detail::core::thread> running(static_cast<std::size_t>(ranks));
+    for (detail::core::thread& t : running) t = detail::core::start_thread<&team<F>::run_next>(all);
     all.world->await_exit(all.ended);
-    for (std::thread& t : running) t.join();
+    for (detail::core::thread& t : running) t.join();
     if (all.world->failed()) throw error(all.world->first_failure.describe());
     if (const std::string why = all.world->unreceived(); !why.empty()) throw error(why);
   }
@@ -188,7 +187,7 @@ class threads {
     detail::comm::exit_latch ended;
     const std::optional<detail::device::local_rank> outer =
         detail::device::local_rank_scope::current();
-    const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+    const int workers = std::max(1, detail::core::core_count() / ranks);
     std::atomic<int> next_rank{0};
   };
 

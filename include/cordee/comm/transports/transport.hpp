@@ -39,15 +39,14 @@
 #include <cstddef>
 #include <exception>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
-#include <thread>
 
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -118,12 +117,12 @@ concept EnqueuedMeanOn =
 
 /// allocate_registered(device, bytes) returns memory of the device, of undefined content, for what
 /// the transport's mean replaces in place again and again, at the same offset on every rank; null
-/// where the device's own does as well. The owner is destroyed when nothing uses the memory any
-/// more.
+/// where the device's own does as well. What is returned, a smart pointer, is destroyed when
+/// nothing uses the memory any more.
 template <class T, class D>
 concept AllocatesRegisteredOn =
     TransportOn<T, D> && requires(const T t, const D& device, std::size_t n) {
-      { t.allocate_registered(device, n) } -> std::same_as<std::shared_ptr<void>>;
+      { t.allocate_registered(device, n).get() } -> std::same_as<void*>;
     };
 
 /// T::bucket_bytes: the length of messages from which the transport is near its full rate, where it
@@ -216,7 +215,7 @@ double seconds_now(const T& comm) {
 /// What runs beside the caller on one rank: a thread, or a task of a communicator that has its own.
 template <class T>
 struct background {
-  using type = std::thread;
+  using type = core::thread;
 };
 template <StartsTasks T>
 struct background<T> {

@@ -15,8 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -31,6 +30,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/trace.hpp>
+#include <cordee/device/external_memory.hpp>
 #include <cordee/train/callbacks/step_log.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -47,7 +47,9 @@ class trace_recorder : public core::trace_sink {
     core::trace_track track;
   };
 
-  trace_recorder() {
+  const int rank;
+
+  explicit trace_recorder(int of_rank) : rank(of_rank) {
     core::trace_sink::begin = [](core::trace_sink& s, core::trace_track track, const char* name,
                                  std::int64_t index) {
       static_cast<trace_recorder&>(s).open(track, name, index);
@@ -62,12 +64,11 @@ class trace_recorder : public core::trace_sink {
   void start(const Communicator& comm) {
     (void)take();
     const std::scoped_lock lock(mutex_);
-    if constexpr (comm::HasVirtualTime<Communicator>)
-      now_ = [comm] { return comm.now(); };
-    else
-      now_ = [start = clock::now()] {
-        return std::chrono::duration<double>(clock::now() - start).count();
-      };
+    start_ = clock::now();
+    if constexpr (comm::HasVirtualTime<Communicator>) {
+      virtual_clock_ = std::make_unique<Communicator>(comm);
+      virtual_now_ = [](const void* c) { return static_cast<const Communicator*>(c)->now(); };
+    }
   }
   /// The events that have ended, in the order of their beginnings; removes all.
   [[nodiscard]] std::vector<event> take() {
@@ -81,21 +82,27 @@ class trace_recorder : public core::trace_sink {
  private:
   using clock = std::chrono::steady_clock;
 
+  [[nodiscard]] double now() const {
+    if (virtual_now_ != nullptr) return virtual_now_(virtual_clock_.get());
+    return std::chrono::duration<double>(clock::now() - start_).count();
+  }
   void open(core::trace_track track, const char* name, std::int64_t index) {
     const std::scoped_lock lock(mutex_);
     open_[static_cast<std::size_t>(track)].push_back(events_.size());
-    events_.push_back({name, index, now_(), -1, track});
+    events_.push_back({name, index, now(), -1, track});
   }
   void close(core::trace_track track) {
     const std::scoped_lock lock(mutex_);
     auto& open = open_[static_cast<std::size_t>(track)];
     if (open.empty()) return;  // begun before start()
-    events_[open.back()].end = now_();
+    events_[open.back()].end = now();
     open.pop_back();
   }
 
   std::mutex mutex_;
-  std::function<double()> now_;
+  clock::time_point start_;
+  device::external_memory virtual_clock_;  // a copy of the communicator, if it has one
+  double (*virtual_now_)(const void*) = nullptr;
   std::vector<event> events_;
   std::array<std::vector<std::size_t>, 2> open_;  // indices of events, by track
 };
@@ -223,8 +230,11 @@ struct chrome_trace {
  private:
   // It must outlive the exchanges that report to it, and these the fit if that throws.
   static detail::train::trace_recorder& recorder_of(int rank) {
-    thread_local std::map<int, detail::train::trace_recorder> of_ranks;  // simulated ones share it
-    return of_ranks[rank];
+    // Simulated ranks share the thread.
+    thread_local std::vector<std::unique_ptr<detail::train::trace_recorder>> all;
+    for (const auto& recorder : all)
+      if (recorder->rank == rank) return *recorder;
+    return *all.emplace_back(std::make_unique<detail::train::trace_recorder>(rank));
   }
   [[nodiscard]] std::string path_at(std::int64_t step) const {
     if (step == 0) return path;

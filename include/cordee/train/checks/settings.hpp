@@ -22,6 +22,8 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/train/input/name_list.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -29,25 +31,27 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 class settings {
  public:
   [[gnu::cold, gnu::noinline]] void add(std::string_view name, std::string_view value) {
-    lines_.append(name).append("\t");
-    for (const char c : value) lines_ += c == '\n' || c == '\t' || c == '\0' ? ' ' : c;
-    lines_ += '\n';
+    lines_.append(name);
+    lines_.append("\t");
+    for (const char c : value)
+      lines_.append(c == '\n' || c == '\t' || c == '\0' ? " " : std::string_view(&c, 1));
+    lines_.append("\n");
   }
   /// With as many digits as give the number back.
   [[gnu::cold, gnu::noinline]] void add(std::string_view name, double value) {
     add(name, std::string_view(decimal::shortest(value)));
   }
-  [[nodiscard]] const std::string& lines() const { return lines_; }
+  [[nodiscard]] std::string_view lines() const { return lines_.view(); }
 
   /// FNV-1a, 64 bits.
   [[nodiscard, gnu::cold, gnu::noinline]] std::uint64_t fingerprint() const {
     std::uint64_t hash = 0xcbf29ce484222325u;
-    for (const char c : lines_) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    for (const char c : lines()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     return hash;
   }
 
  private:
-  std::string lines_;
+  plain_text lines_;
 };
 
 /// "the seed of the loader: rank 0 has 1, rank 2 has 2: ..." of the first line that differs.
@@ -66,10 +70,9 @@ class settings {
   } while (a == b && !(first.empty() && other.empty()));
   constexpr std::size_t longest = 200;  // of a value in the message
   // A long description begins at the phrase that differs.
-  const auto same = static_cast<std::size_t>(
-      std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-  const std::string_view equal = a.substr(0, same);
-  const std::size_t phrase = std::max(equal.rfind(", ") + 1, equal.rfind("; ") + 1);  // 0: none
+  std::size_t same = 0, phrase = 0;  // behind the last ',' or ';' and blank; 0: none
+  for (; same < a.size() && same < b.size() && a[same] == b[same]; ++same)
+    if (a[same] == ' ' && same > 0 && (a[same - 1] == ',' || a[same - 1] == ';')) phrase = same;
   const bool cuts = same > longest / 2;
   const auto value = [&](std::string_view line) {
     if (line.empty()) return std::string("none");
@@ -89,7 +92,7 @@ constexpr std::array<double, 2> halves_of(std::uint64_t hash) {
 
 /// Every rank's `values`, (ranks, n). Collective.
 template <class Communicator>
-std::vector<double> gather(const Communicator& comm, std::span<const double> values) {
+[[gnu::cold]] std::vector<double> gather(const Communicator& comm, std::span<const double> values) {
   if (comm.size() == 1) return std::vector<double>(values.data(), values.data() + values.size());
   return comm::gather_host(comm, values);
 }
@@ -111,16 +114,16 @@ std::size_t first_other_row(std::span<const double> rows, std::same_as<std::size
   return letters;
 }
 [[gnu::cold]] std::string text_of(const std::same_as<std::span<const double>> auto& letters) {
-  std::string text;
+  core::pod_vector<char> text;
   for (std::size_t i = 0; i < letters.size() && letters[i] > 0; ++i)
-    text += static_cast<char>(static_cast<unsigned char>(letters[i]));
-  return text;
+    text.push_back(static_cast<char>(static_cast<unsigned char>(letters[i])));
+  return std::string(text.data(), text.size());
 }
 
 /// The texts of rank 0 and rank `other`, of which `longest` letters are exchanged. Collective.
 template <class Communicator>
 [[gnu::cold]] std::array<std::string, 2> gather_texts(const Communicator& comm,
-                                                      const std::string& own, std::size_t other,
+                                                      std::string_view own, std::size_t other,
                                                       std::size_t longest) {
   const std::vector<double> letters = gather(comm, letters_of(own, longest));  // (ranks, longest)
   const std::span<const double> all(letters.data(), letters.size());

@@ -10,13 +10,11 @@
 // of their own (enqueued_courier.hpp).
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,6 +22,7 @@
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/condition.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/core/trace.hpp>
@@ -247,7 +246,7 @@ class courier {
   D device_;
   stream stream_{};  // the thread's own, so that the compute stream does not wait for exchanges
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  detail::core::condition changed_;
   std::vector<queued_bucket> queue_;  // of this step; sized once
   std::size_t queued_ = 0;            // how many of them are posted
   std::size_t taken_ = 0;             // and how many of those the thread has taken

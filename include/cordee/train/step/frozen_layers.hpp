@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,7 +106,7 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 }
 
 /// The type of cpu::allocate_zeros.
-using host_zeros = std::shared_ptr<void> (*)(std::size_t);
+using host_zeros = device::external_memory (*)(std::size_t);
 
 /// Called where layers are frozen. By pointers, so that programs which freeze nothing do not
 /// compile them.

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <utility>
 
@@ -48,7 +47,7 @@ class gradient_plane {
   /// `unfrozen`: empty where none is frozen; else `called` is not null. `registered`: of the
   /// transport, or null.
   [[gnu::cold]] gradient_plane(const D& device, segments table, segments unfrozen,
-                               frozen_gradients written, std::shared_ptr<void> registered,
+                               frozen_gradients written, device::external_memory&& registered,
                                const frozen_functions* called = nullptr)
       : offset_(written == frozen_gradients::none && !unfrozen.empty() ? unfrozen[0].offset : 0),
         size_(size_of(table, unfrozen, written)),
@@ -56,7 +55,7 @@ class gradient_plane {
                            ? 0
                            : called->first_group(table, unfrozen)),
         memory_(std::move(registered)) {
-    if (memory_ != nullptr) {
+    if (memory_.get() != nullptr) {
       const typename D::stream s{};
       device.clear(memory_.get(), size_ * sizeof(Real), s);
       device.finish(s);
@@ -67,14 +66,14 @@ class gradient_plane {
 
   /// Of the reducer's transport, or null.
   template <class R>
-  [[nodiscard, gnu::cold]] static std::shared_ptr<void> allocate_registered(
+  [[nodiscard, gnu::cold]] static device::external_memory allocate_registered(
       const R& reducer, const D& device, segments table, const frozen_layers& frozen,
       frozen_gradients written) {
     const auto unfrozen = frozen.unfrozen_segments(table);
     return comm::allocate_registered<Real>(reducer, device,
                                            size_of(table, unfrozen.span(), written));
   }
-  [[nodiscard]] bool is_in_arena() const { return memory_ == nullptr; }
+  [[nodiscard]] bool is_in_arena() const { return memory_.get() == nullptr; }
   /// Requires that it is beside the arena.
   [[nodiscard]] device::plane_part<Real, D> part() const {
     return {{static_cast<Real*>(memory_.get()), size_}, offset_};
@@ -93,20 +92,22 @@ class gradient_plane {
     return arena<Real, D>::size_of_plane(unfrozen) - unfrozen[0].offset;
   }
   // Zeros; null: of the arena.
-  [[nodiscard, gnu::cold]] static std::shared_ptr<void> allocate(const D& device, std::size_t n,
-                                                                 frozen_gradients written,
-                                                                 host_zeros zeros) {
+  [[nodiscard, gnu::cold]] static device::external_memory allocate(const D& device, std::size_t n,
+                                                                   frozen_gradients written,
+                                                                   host_zeros zeros) {
     if constexpr (requires { D::allocate_zeros(n); }) {
       return zeros(n * sizeof(Real));
     } else {
       if (written != frozen_gradients::none) return nullptr;
-      const auto memory = std::make_shared<buffer<Real, D>>(device, n);
-      return {memory, memory->span().data};
+      auto* const memory = new buffer<Real, D>(device, n);
+      return {memory->span().data, memory, free_buffer};
     }
   }
 
+  static void free_buffer(void* memory) { delete static_cast<buffer<Real, D>*>(memory); }
+
   std::size_t offset_, size_, first_written_;
-  std::shared_ptr<void> memory_;
+  device::external_memory memory_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

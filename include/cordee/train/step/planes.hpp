@@ -5,7 +5,6 @@
 // get, per-segment norms and the status of the step.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -41,7 +40,7 @@ class planes {
   /// them from the weights; gradients too, unless the model may write others (`written`).
   /// `gradient_memory`: of the device, for the gradients; null: of the run's choice.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
-                       std::shared_ptr<void> gradient_memory = nullptr,
+                       device::external_memory&& gradient_memory = nullptr,
                        frozen_gradients written = frozen_gradients::all)
       : device_(device),
         table_(table),
@@ -92,7 +91,7 @@ class planes {
     return plane.of(named_segment(table_, name));
   }
   [[nodiscard]] span gradient_of(const bucket& b) { return held_grads().of(b.offset, b.size); }
-  [[nodiscard]] span statistics() {
+  [[nodiscard, gnu::cold, gnu::noinline]] span statistics() {
     return weights().subspan(trainable_size(), saved_statistics_.size());
   }
   /// In the device's memory.

@@ -4,7 +4,9 @@
 // Memory of ncclMemAlloc from its allocation to its end, and a trainer whose gradients are in it,
 // over the test double of NCCL, which counts what NCCL's guide excludes.
 #include <chrono>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 

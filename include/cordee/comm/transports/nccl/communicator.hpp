@@ -20,7 +20,6 @@
 
 #include <cstddef>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <cuda_runtime_api.h>
@@ -133,18 +132,21 @@ class nccl_communicator {
     ncclComm_t const comm = std::exchange(comm_, nullptr);
     if (comm == nullptr) return;
     if (captured_)
-      aborting_ = core::start_thread(&abort_handle, comm);
+      aborting_ = core::thread(abort_handle, comm);
     else
       ncclCommAbort(comm);
   }
 
  private:
-  static void abort_handle(void* comm) { ncclCommAbort(static_cast<ncclComm_t>(comm)); }
+  static void* abort_handle(void* comm) {
+    ncclCommAbort(static_cast<ncclComm_t>(comm));
+    return nullptr;
+  }
 
   ncclComm_t comm_ = nullptr;
   bool captured_ = false;
   nccl_memory memory_;
-  std::thread aborting_;
+  core::thread aborting_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

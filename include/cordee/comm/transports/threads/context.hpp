@@ -139,10 +139,7 @@ class thread_context {
     wait(
         peer, [&] { return queue.front() != nullptr; }, "to send", size);
     const packet& p = *queue.front();
-    if (p.size != size)
-      world_->fail_mismatch(rank_, concat("rank ", rank_, " expects ", size, " bytes from rank ",
-                                          peer, " on context ", context_, ", which sends ", p.size,
-                                          ": the ranks disagree on what they exchange"));
+    if (p.size != size) refuse_size(peer, size, p.size);
     if (!queue.try_claim())
       fail_wait(peer, false, "to send", size, std::chrono::steady_clock::now());
     completion* const awaited = p.awaited;
@@ -158,12 +155,11 @@ class thread_context {
     try {
       if (size > 0) consume(data, p.data, size, &s);
     } catch (const std::exception& e) {
-      world_->fail(rank_, concat("cannot receive ", size, " bytes from rank ", peer, " on context ",
-                                 context_, ": ", e.what(), error_context::suffix()));
+      fail_receive(peer, size, e.what());
       complete(true);
       throw;
     } catch (...) {
-      world_->fail(rank_, "threw something that is not a std::exception");
+      fail_receive(peer, size, "something that is not a std::exception was thrown");
       complete(true);
       throw;
     }
@@ -188,6 +184,18 @@ class thread_context {
     world_->fail_wait(rank_, context_,
                       concat("rank ", peer, " ", verb, " ", size, " bytes on context ", context_),
                       peer, left, start);
+  }
+
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse_size(int peer, std::size_t expected,
+                                                          std::size_t sent) const {
+    world_->fail_mismatch(rank_, concat("rank ", rank_, " expects ", expected, " bytes from rank ",
+                                        peer, " on context ", context_, ", which sends ", sent,
+                                        ": the ranks disagree on what they exchange"));
+  }
+  [[gnu::cold, gnu::noinline]] void fail_receive(int peer, std::size_t size,
+                                                 const char* why) const {
+    world_->fail(rank_, concat("cannot receive ", size, " bytes from rank ", peer, " on context ",
+                               context_, ": ", why, error_context::suffix()));
   }
 
   [[noreturn, gnu::cold]] void throw_aborted() const {

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 #include <vector>
 
 #include <cordee/core/clock.hpp>
+#include <cordee/core/condition.hpp>
 #include <cordee/core/pod_vector.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -65,7 +65,7 @@ class exit_latch {
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  core::condition changed_;
   core::pod_vector<bool> ended_;  // by rank
 };
 

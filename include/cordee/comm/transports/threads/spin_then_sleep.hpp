@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include <cordee/core/clock.hpp>
+#include <cordee/core/condition.hpp>
+#include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -42,18 +42,19 @@ class spin_then_sleep {
     const auto start = std::chrono::steady_clock::now();
     const auto spin_end = start + std::min<std::chrono::steady_clock::duration>(timeout, spin_time);
     do {
-      std::this_thread::yield();
+      core::yield();
       if (ready(argument)) return;
     } while (std::chrono::steady_clock::now() < spin_end);
     std::unique_lock lock(mutex_);
     ++sleepers_;
-    changed_.wait_until(lock, start + timeout, [&] { return ready(argument); });
+    while (!ready(argument) && std::chrono::steady_clock::now() < start + timeout)
+      changed_.wait_until(lock, start + timeout);
     --sleepers_;
   }
 
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;
-  std::condition_variable changed_;
+  core::condition changed_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

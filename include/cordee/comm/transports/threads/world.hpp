@@ -37,6 +37,9 @@ class thread_world {
     for (endpoint& e : endpoints_) e.queues = std::vector<spsc_queue>(left_.size());
     for (auto& m : means_) m = std::make_unique<shared_mean>(size);
   }
+  thread_world(const thread_world&) = delete;
+  thread_world& operator=(const thread_world&) = delete;
+  [[gnu::cold, gnu::noinline]] ~thread_world() = default;
 
   endpoint& endpoint_of(int rank, int context) {
     return endpoints_[static_cast<std::size_t>(rank * context_count + context)];
