@@ -5,9 +5,9 @@
 // where channels and filters fill blocks of V and the products are of pairs.
 //
 // V filters at a time are transposed into a scratch of floats, (C/V, R, S, V of C, V of K), as for
-// fp32 (ops/engines/direct/tiles/packed_form.hpp). In it the rows of two adjacent channels are fprop's pairs,
-// and transposed once more those of two adjacent filters are dgrad's: a network's weights are read
-// once and written once for each direction.
+// fp32 (ops/engines/direct/tiles/packed_form.hpp). In it the rows of two adjacent channels are
+// fprop's pairs, and transposed once more those of two adjacent filters are dgrad's: a network's
+// weights are read once and written once for each direction.
 #pragma once
 
 #include <concepts>
