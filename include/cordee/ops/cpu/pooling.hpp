@@ -62,26 +62,66 @@ void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, cp
       });
 }
 
-/// Calls f(index in x, index in y, whether x has that channel) for every number of y of samples
-/// first .. last-1.
+/// Adjacent channels of y that are adjacent in x, too, or are all missing there.
+struct channel_run {
+  std::size_t first, size;  // in y, padding included
+  int source;               // the first one in x; negative: x has none of them
+};
+
+/// Calls f(run) for all channels of y. A run ends with a block of either.
+template <int VX, int VY, class F>
+void for_each_channel_run(const subsample_problem& p, const F& f) {
+  const auto source_of = [&](std::size_t lane) {
+    const int from = p.source(static_cast<int>(lane));
+    return from >= 0 && from < p.in.channels ? from : -1;
+  };
+  const std::size_t lanes = channel_blocks(p.out.channels, VY) * VY;
+  for (std::size_t lane = 0; lane < lanes;) {
+    channel_run run{lane, 1, source_of(lane)};
+    while ((lane + run.size) % VY != 0) {
+      const int next = source_of(lane + run.size);
+      if (run.source < 0 ? next >= 0
+                         : next != run.source + static_cast<int>(run.size) || next % VX == 0)
+        break;
+      ++run.size;
+    }
+    f(run);
+    lane += run.size;
+  }
+}
+
+/// Copies n numbers; a block or half of one by registers.
+template <int V, class N>
+[[gnu::always_inline]] inline void copy_channels(std::size_t n, const N* from, N* to) {
+  if (n == V)
+    std::copy_n(from, V, to);
+  else if (2 * n == V)
+    std::copy_n(from, V / 2, to);
+  else
+    for (std::size_t k = 0; k < n; ++k) to[k] = from[k];
+}
+
+/// Calls f(run, index in x, index in y) for every run of channels of every pixel of y, of samples
+/// first .. last-1. The index in x is 0 where x has no such channels.
 template <int VX, int VY, class F>
 void for_each_subsampled(const subsample_problem& p, std::size_t first, std::size_t last,
                          const F& f) {
   const auto stride = static_cast<std::size_t>(p.stride);
-  const auto width = static_cast<std::size_t>(p.out.width), pixels = p.out.pixels();
-  const std::size_t lanes = channel_blocks(p.out.channels, VY) * VY;
+  const auto width = static_cast<std::size_t>(p.out.width), pixels = p.out.pixels(),
+             x_row = stride * static_cast<std::size_t>(p.in.width) * VX;
   for (std::size_t n = first; n < last; ++n)
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const int from = p.source(static_cast<int>(lane));
-      const bool present = from >= 0 && from < p.in.channels;
-      const auto c = static_cast<std::size_t>(present ? from : 0);
-      const std::size_t x = n * sample_size(p.in, VX) + c / VX * p.in.pixels() * VX + c % VX;
-      const std::size_t y = n * sample_size(p.out, VY) + lane / VY * pixels * VY + lane % VY;
-      for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
-        const std::size_t row = pixel / width * stride, column = pixel % width * stride;
-        f(x + (row * static_cast<std::size_t>(p.in.width) + column) * VX, y + pixel * VY, present);
+    for_each_channel_run<VX, VY>(p, [&](const channel_run& run) {
+      std::size_t y = n * sample_size(p.out, VY) + run.first / VY * pixels * VY + run.first % VY;
+      if (run.source < 0) {
+        for (std::size_t pixel = 0; pixel < pixels; ++pixel, y += VY) f(run, 0, y);
+        return;
       }
-    }
+      const auto c = static_cast<std::size_t>(run.source);
+      std::size_t x = n * sample_size(p.in, VX) + c / VX * p.in.pixels() * VX + c % VX;
+      for (std::size_t row = 0; row < pixels / width; ++row, x += x_row)
+        for (std::size_t column = 0; column < width; ++column, y += VY)
+          f(run, x + column * stride * VX, y);
+    });
 }
 
 template <class N, int VX, int VY>
@@ -91,9 +131,11 @@ void subsample_forward(const subsample_problem& p, int samples,
                        cpu::stream s) {
   device::parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+        const N zero[std::size_t{VY}] = {};
         for_each_subsampled<VX, VY>(
-            p, first, last,
-            [=](std::size_t i, std::size_t o, bool present) { y[o] = present ? x[i] : N{}; });
+            p, first, last, [&](const channel_run& run, std::size_t i, std::size_t o) {
+              copy_channels<VY>(run.size, run.source < 0 ? zero : x + i, y + o);
+            });
       });
 }
 
@@ -102,14 +144,15 @@ template <class N, int VX, int VY>
 void subsample_backward(const subsample_problem& p, int samples, const N* dy, N* dx,
                         cpu::stream s) {
   const std::size_t size = sample_size(p.in, VX);
-  device::parallel_chunks(s, static_cast<std::size_t>(samples), 1,
-                          [=](std::size_t first, std::size_t last) {
-                            std::fill(dx + first * size, dx + last * size, N{});
-                            for_each_subsampled<VX, VY>(
-                                p, first, last, [=](std::size_t i, std::size_t o, bool present) {
-                                  if (present) dx[i] = dy[o];
-                                });
-                          });
+  device::parallel_chunks(
+      s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+        std::fill(dx + first * size, dx + last * size, N{});
+        for_each_subsampled<VX, VY>(p, first, last,
+                                    [=](const channel_run& run, std::size_t i, std::size_t o) {
+                                      if (run.source >= 0)
+                                        copy_channels<VY>(run.size, dy + o, dx + i);
+                                    });
+      });
 }
 
 /// The integers that a comparison of vectors of Real returns.

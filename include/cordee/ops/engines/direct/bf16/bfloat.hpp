@@ -160,20 +160,15 @@ class bfloat_correlation {
   /// Pairs of filter blocks first .. last-1 of one sample.
   void run_padded(const bfloat* x, const bfloat* packed, bfloat* y, bool add, std::size_t first,
                   std::size_t last) const {
-    thread_local scratch<bfloat> memory;
     const int step = backward_ ? 1 : p_.stride;
-    const std::ptrdiff_t pixel = block_, rows = std::ptrdiff_t{out_.height - 1} * step + p_.window,
-                         row = pixel * ((out_.width - 1) * step + p_.window);
+    const std::ptrdiff_t pixel = block_;
+    const bool is_padded = padding_ > 0;
+    const std::ptrdiff_t rows = is_padded ? std::ptrdiff_t{out_.height - 1} * step + p_.window
+                                          : in_.height,
+                         row =
+                             pixel * (is_padded ? (out_.width - 1) * step + p_.window : in_.width);
+    const bfloat* const padded = is_padded ? pad(x, rows, row) : x;  // (C/B, rows, columns, B)
     const std::size_t out_blocks = channel_blocks(out_.channels, V);
-    const std::size_t size = blocks_ * static_cast<std::size_t>(rows * row);
-    bfloat* const padded = memory.reserve(size);  // (C/B, rows, columns, B)
-    std::fill_n(padded, size, bfloat{});
-    const std::ptrdiff_t x_row = pixel * in_.width, left = pixel * padding_,
-                         inside = std::min<std::ptrdiff_t>(in_.height, rows - padding_);
-    for (std::ptrdiff_t b = 0; b < static_cast<std::ptrdiff_t>(blocks_); ++b)
-      for (std::ptrdiff_t i = 0; i < inside; ++i)
-        std::copy_n(x + (b * in_.height + i) * x_row, std::min(x_row, row - left),
-                    padded + (b * rows + padding_ + i) * row + left);
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
     for (std::size_t k = 2 * first; k < std::min(2 * last, out_blocks); k += 2) {
       const bool pair = k + 1 < out_blocks;
@@ -199,6 +194,22 @@ class bfloat_correlation {
           run_rows = pair ? bfloat_rows<V, Dots, 2, V> : bfloat_rows<V, Dots, 1, V>;
       run_rows(area, out_.height, out_.width, step * row, std::ptrdiff_t{V} * out_.width);
     }
+  }
+
+  /// A copy of x with its padding, (C/B, rows, columns, B), `row` numbers to a row.
+  const bfloat* pad(const bfloat* x, std::ptrdiff_t rows, std::ptrdiff_t row) const {
+    thread_local scratch<bfloat> memory;
+    const std::size_t size = blocks_ * static_cast<std::size_t>(rows * row);
+    bfloat* const padded = memory.reserve(size);
+    std::fill_n(padded, size, bfloat{});
+    const std::ptrdiff_t x_row = std::ptrdiff_t{block_} * in_.width,
+                         left = std::ptrdiff_t{block_} * padding_,
+                         inside = std::min<std::ptrdiff_t>(in_.height, rows - padding_);
+    for (std::ptrdiff_t b = 0; b < static_cast<std::ptrdiff_t>(blocks_); ++b)
+      for (std::ptrdiff_t i = 0; i < inside; ++i)
+        std::copy_n(x + (b * in_.height + i) * x_row, std::min(x_row, row - left),
+                    padded + (b * rows + padding_ + i) * row + left);
+    return padded;
   }
 
   convolution_problem p_;
