@@ -115,7 +115,7 @@ TEST_CASE("table: kinds and shapes") {
       if (s.name == name) return s;
     return segment{};
   };
-  using dimensions = std::array<int, 4>;
+  using dimensions = std::array<int, 6>;
   CHECK(find("conv1.weight").shape == dimensions{16, 3, 3, 3});
   CHECK(find("conv1.weight").kind == kind::weight);
   CHECK(find("layer2.0.downsample.0.weight").shape == dimensions{32, 16, 1, 1});

@@ -12,7 +12,7 @@ using namespace cordee::detail::nn;
 
 namespace {
 
-using dimensions = std::array<int, 4>;
+using dimensions = std::array<int, 6>;
 
 template <int N, resnet_options S = resnet_options{}>
 using table = parameter_table<

@@ -121,7 +121,7 @@ TEST_CASE(
 }
 
 TEST_CASE("resnet: torchvision's shapes, with either stem") {
-  using dimensions = std::array<int, 4>;
+  using dimensions = std::array<int, 6>;
   CHECK(find<table<50>>("conv1.weight").shape == dimensions{64, 3, 7, 7});
   CHECK(find<table<50>>("layer1.1.conv1.weight").shape == dimensions{64, 256, 1, 1});
   CHECK(find<table<50>>("layer2.0.conv2.weight").shape == dimensions{128, 128, 3, 3});

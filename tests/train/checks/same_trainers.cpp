@@ -248,5 +248,5 @@ TEST_CASE("same_trainers: replicas that different instruction sets compute") {
 
   const detail::train::settings own = detail::train::trainer_settings(
       model{}, sgd{}, constant{.learning_rate = 0.1}, solo{}, trainer_options{});
-  CHECK(contains(own.lines(), detail::train::instruction_set_abi().c_str()));
+  CHECK(contains(std::string(own.lines()), detail::train::instruction_set_abi().c_str()));
 }
