@@ -52,7 +52,10 @@ TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined, a
 #if defined(__AVX2__) && !defined(__AVX512F__)
   expected += "i";  // registers of 32 bytes hold integers
 #endif
-#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#if defined(__AMX_TILE__)
+  expected += "_amx";
+#elif (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+    defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   expected += "_bf16";
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   expected += "_fma";

@@ -18,6 +18,7 @@
 #include <cordee/data/pad_crop_flip.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/resnet.hpp>
+#include <cordee/ops/engines/amx/engine.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -121,6 +122,7 @@ void check_gradients(double distance::*of, const Bar& bar) {
   check(bf16{}, winograd{});
   check(bf16{}, direct{});
   check(bf16{}, reference{});
+  check(bf16{}, amx_with<tile_vectors>{});
   check(fp16{}, winograd{});
   check(fp16{}, direct{});
 }

@@ -38,8 +38,8 @@ and infinity that skip a step and stop a run; compile without them, or add -fno-
 // for a target, and what the compiler's flags say of the processor: the width of its registers,
 // which activations and packed weights are laid out by, and whether these hold integers (AVX2), by
 // which images are resized; whether products are fused with additions, which decides the last bit,
-// and whether it multiplies bf16, which has a layout of its own. Each changes what an inline
-// function means. Effects:
+// and whether it multiplies bf16, in pairs or as tiles, which has a layout of its own. Each changes
+// what an inline function means. Effects:
 //   - a function whose signature names a type of the library has another symbol in a unit that was
 //     built with other macros, so a call from one into the other is a link error;
 //   - units that share inline functions of the library alone link, and each calls its own copy.
@@ -77,7 +77,12 @@ and infinity that skip a step and stop a run; compile without them, or add -fno-
 #else
 #define CORDEE_ABI_SIMD _simd16
 #endif
-#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+// g++'s -march=cooperlake is an Intel processor whose products of bf16 are not used: see
+// ops/engines/default.hpp.
+#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
+#define CORDEE_ABI_ARITHMETIC _amx
+#elif (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+    defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 #define CORDEE_ABI_ARITHMETIC _bf16
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define CORDEE_ABI_ARITHMETIC _fma

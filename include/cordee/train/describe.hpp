@@ -95,6 +95,16 @@ std::string describe_images() {
     return {};
 }
 
+/// The engine's name, and what it found out about the processor where it asks.
+template <class Engine>
+std::string describe_engine() {
+  const auto name = concat("engine ", Engine::name);
+  if constexpr (requires { Engine::describe(); })
+    return concat(name, ", ", Engine::describe());
+  else
+    return name;
+}
+
 /// The instruction set that this build uses.
 inline std::string instruction_set() {
   return concat(ops::isa, " (", ops::register_bytes, "-byte vectors)");
@@ -163,7 +173,7 @@ std::string describe(Run& run, F& feed, double epochs) {
   if constexpr (!Run::device::host_memory)
     add_line("launches", std::string(run.describe_launches()));
   if constexpr (requires { M::engine::name; })
-    add_line("convolutions", concat("engine ", M::engine::name));
+    add_line("convolutions", detail::train::describe_engine<typename M::engine>());
   add_line(
       "batch",
       concat(detail::core::grouped(feed.global_batch()),

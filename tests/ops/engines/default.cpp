@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <concepts>
 
+#include <cordee/ops/engines/amx/engine.hpp>
 #include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
@@ -22,7 +23,10 @@ static_assert(std::same_as<engine_for<cpu, fp32>::type, winograd>);
 static_assert(std::same_as<engine_for<cpu, fp16>::type, winograd>);
 static_assert(std::same_as<engine_for<cpu, fp64>::type, direct>);
 static_assert(std::same_as<engine_for<cpu, int8>::type, direct>);
-#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#if defined(__AMX_TILE__)
+static_assert(std::same_as<engine_for<cpu, bf16>::type, cordee::amx>);
+#elif (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+    defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 static_assert(std::same_as<engine_for<cpu, bf16>::type, direct>);
 #else
 static_assert(std::same_as<engine_for<cpu, bf16>::type, winograd>);

@@ -7,7 +7,14 @@
 //   cpu     fp32, fp16                      winograd     1.06 to 1.18 of direct over the layers of
 //                                                        ResNet-20 and -50, one 3x3 layer up to
 //                                                        1.9; 2026-11-23, Zen 4
+//   cpu     bf16         AMX                amx          sixteen times the peak of fp32 (2,989 and
+//                                                        184 GF/s a thread, Emerald Rapids); its
+//                                                        instructions emulated and counted, not
+//                                                        timed; 2026-11-28
 //   cpu     bf16         AVX512-BF16        direct       0.70 of fp32's step; 2026-11-25, Zen 5
+//   cpu     bf16         that of Intel      winograd     1.5 of fp32's step in pairs (half the peak
+//                        (cooperlake)                    of fp32): it computes in fp32; measured
+//                                                        on Emerald Rapids
 //   cpu     bf16         Arm's BF16         direct       two products to an instruction; not timed
 //   cpu     bf16         elsewhere          winograd     it computes in fp32 there
 //   cpu     fp64, int8                      direct       winograd has neither
@@ -26,6 +33,7 @@
 #include <type_traits>
 
 #include <cordee/device/cpu.hpp>
+#include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
@@ -36,7 +44,7 @@ class cuda;
 
 namespace detail::ops {
 
-enum class engine_name { reference, direct, winograd, tensor_core, cudnn };
+enum class engine_name { reference, direct, winograd, amx, tensor_core, cudnn };
 
 /// The table above.
 template <class D, class P>
@@ -44,6 +52,7 @@ consteval engine_name default_engine() {
   using N = typename precision::activation_of<P>::type;
   if constexpr (std::same_as<D, cpu>) {
     if (Quantized<P> || std::same_as<N, double>) return engine_name::direct;
+    if (std::same_as<N, bfloat> && bfloat_tiles) return engine_name::amx;
     if (std::same_as<N, bfloat> && bfloat_dots) return engine_name::direct;
     return engine_name::winograd;
   } else if constexpr (std::same_as<D, cuda>) {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -21,13 +22,16 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/engines/amx/bf16/correlation.hpp>
 #include <cordee/ops/engines/amx/bf16/packed_weights.hpp>
 #include <cordee/ops/engines/amx/bf16/weight_gradient.hpp>
+#include <cordee/ops/engines/amx/int8/bytes.hpp>
 #include <cordee/ops/engines/amx/tiles/permission.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_vectors.hpp>
 #include <cordee/ops/engines/amx/tiles/weight_gradient_plan.hpp>
+#include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
@@ -158,7 +162,35 @@ struct amx_with {
     }
   }
 
+  /// Returns the bytes of engine `direct`'s form, or of tiles where they are permitted.
+  static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
+  /// See ByteEngine (ops/convolution_bytes.hpp).
+  static void pack_bytes(const convolution_problem& p,
+                         const std::int8_t* weights,  // (K, C, R, S)
+                         std::int8_t* packed,         // packed_bytes(p)
+                         cpu::stream) {
+    bytes(p).pack(weights, packed);
+  }
+  /// See ByteEngine (ops/convolution_bytes.hpp). The bits are those of engine `direct`.
+  /// @throws usage_error as engine `direct`.
+  template <ByteConvolutionInput In, ByteConvolutionOutput Out>
+  static void fprop_bytes(const convolution_problem& p, int samples,
+                          const In* x,  // (N, C/V, H, W, V)
+                          const affine_quantizer<float>& k,
+                          const std::int8_t* packed,  // packed_bytes(p)
+                          const float* scales,        // (K)
+                          Out* y,                     // (N, K/V, H', W', V)
+                          cpu::stream s) {
+    check_byte_problem(p, k);
+    bytes(p).run(samples, x, k, packed, scales, y, s);
+  }
+
  private:
+  static auto bytes(const convolution_problem& p) {
+    constexpr int V = Bytes / static_cast<int>(sizeof(float));
+    return std::conditional_t<std::same_as<Unit, granted_tiles>, default_byte_correlation<V>,
+                              byte_correlation<V, Dots>>(p);
+  }
   static void correlate(const convolution_problem& p, bool backward, int samples, const bfloat* x,
                         const bfloat* packed, bfloat* y, write_mode mode, cpu::stream s) {
     with_tile_unit<Unit>([&](auto unit) {
@@ -174,10 +206,18 @@ struct amx_with {
 /// The engine of bf16 on processors with AMX.
 using amx = detail::ops::amx_with<detail::ops::granted_tiles>;
 static_assert(ConvolutionEngine<amx, float> && ConvolutionEngine<amx, double> &&
-              ConvolutionEngine<amx, half, float> && ConvolutionEngine<amx, bfloat, float>);
+              ConvolutionEngine<amx, half, float> && ConvolutionEngine<amx, bfloat, float> &&
+              detail::ops::ByteEngine<amx>);
 #else
 /// The engine of bf16 on processors with AMX; naming it in this build is an error that says so.
 using amx = detail::ops::amx_with<detail::ops::no_tiles>;
 #endif
+
+namespace detail::ops {
+template <>
+struct engine_type<engine_name::amx> {
+  using type = amx;
+};
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
@@ -63,17 +64,48 @@ class tile_packed_weights {
                          of_filter = plan_.backward ? taps : p_.in.channels * taps,
                          of_channel = plan_.backward ? p_.in.channels * taps : taps;
     master += first_filter * of_filter + std::ptrdiff_t{r} * p_.window;
+    std::ptrdiff_t offsets[tile_channels];  // of each number of filter 0; -1: a zero
+    bool full = filters == tile_filters;
     for (int i = 0; i < numbers; ++i) {
       const int at = chunk * numbers + i, s = at / plan_.pixel,
                 channel = c * plan_.in_block + at % plan_.pixel;
-      bfloat* const to = tile + i / 2 * (2 * tile_filters) + i % 2;
-      int n = 0;
-      if (s < columns.taps && at % plan_.pixel < plan_.in_block && channel < plan_.in.channels) {
-        const float* w = master + channel * of_channel + columns.first_tap + s * columns.tap_step;
-        for (; n < filters; ++n, w += of_filter) to[2 * n] = bfloat::nearest(*w);
-      }
-      for (; n < tile_filters; ++n) to[2 * n] = bfloat{};
+      const bool is_weight =
+          s < columns.taps && at % plan_.pixel < plan_.in_block && channel < plan_.in.channels;
+      offsets[i] = is_weight ? channel * of_channel + columns.first_tap + s * columns.tap_step : -1;
+      full &= is_weight;
     }
+    if (!full) return pack_some(numbers, filters, of_filter, offsets, master, tile);
+    // In the order of the masters: filters are far apart in fprop, and channels in dgrad.
+    if (!plan_.backward)
+      for (int n = 0; n < tile_filters; ++n, master += of_filter)
+        for (int i = 0; i < numbers; i += 2)
+          store_pair(master[offsets[i]], master[offsets[i + 1]], tile + i * tile_filters + 2 * n);
+    else if (taps == 1)
+      pack_rows(numbers, std::integral_constant<std::ptrdiff_t, 1>{}, offsets, master, tile);
+    else
+      pack_rows(numbers, taps, offsets, master, tile);
+  }
+  template <class Pitch>
+  static void pack_rows(int numbers, Pitch pitch, const std::ptrdiff_t* offsets,
+                        const float* master, bfloat* tile) {
+    for (int i = 0; i < numbers; i += 2, tile += 2 * tile_filters) {
+      const float *const even = master + offsets[i], *const odd = master + offsets[i + 1];
+      for (int n = 0; n < tile_filters; ++n)
+        store_pair(even[n * pitch], odd[n * pitch], tile + 2 * n);
+    }
+  }
+  /// A tile with zeros in it.
+  static void pack_some(int numbers, int filters, std::ptrdiff_t of_filter,
+                        const std::ptrdiff_t* offsets, const float* master, bfloat* tile) {
+    for (int i = 0; i < numbers; ++i)
+      for (int n = 0; n < tile_filters; ++n)
+        tile[i / 2 * (2 * tile_filters) + 2 * n + i % 2] =
+            n < filters && offsets[i] >= 0 ? bfloat::nearest(master[n * of_filter + offsets[i]])
+                                           : bfloat{};
+  }
+  static void store_pair(float even, float odd, bfloat* to) {
+    to[0] = bfloat::nearest(even);
+    to[1] = bfloat::nearest(odd);
   }
 
   convolution_problem p_;

@@ -34,6 +34,13 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
+/// Whether this build is for processors with tiles.
+#if defined(CORDEE_AMX)
+inline constexpr bool bfloat_tiles = true;
+#else
+inline constexpr bool bfloat_tiles = false;
+#endif
+
 inline constexpr int tile_rows = 16;   ///< At most, of a tile.
 inline constexpr int tile_bytes = 64;  ///< At most, of a row.
 inline constexpr int tile_count = 8;   ///< Of a unit.

@@ -21,8 +21,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Whether this build's ISA has an instruction that adds two products of bf16 to 32 bits.
-#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+/// Whether this build's ISA has an instruction that adds two products of bf16 to 32 bits, and it is
+/// not slower than one that adds a product of fp32, as Intel's is (ops/engines/default.hpp).
+#if (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+    defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 inline constexpr bool bfloat_dots = true;
 #else
 inline constexpr bool bfloat_dots = false;
