@@ -57,6 +57,26 @@ TEST_CASE("an exception on one rank ends the run with its message on every rank"
   }
 }
 
+TEST_CASE("an option that one rank's trainer refuses ends the run on the others at once") {
+  std::string message;
+  const std::string first = error_message([&] {
+    threads::launch(
+        2,
+        [&](threads comm) {
+          quadratic<fp64> model;
+          const int steps = comm.rank() == 1 ? 0 : 10;
+          try {
+            trainer run{model, sgd{}, slow_start, ring{comm}, {.max_nonfinite_steps = steps}};
+          } catch (const std::exception& e) {  // and goes on, so that its thread does not end
+            if (comm.rank() == 0) message = e.what();
+          }
+        },
+        {.deadline = std::chrono::seconds(2)});
+  });
+  CHECK(contains(first, "rank 1: trainer: max_nonfinite_steps"));
+  CHECK(contains(message, "rank 0 aborted: rank 1: trainer: max_nonfinite_steps"));
+}
+
 namespace {
 
 /// The rank of three whose line "rank R waited N ms

@@ -62,8 +62,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// Makes the arena, and initializes the weights. @throws usage_error for an option or a
   /// hyper-parameter out of its range; error where ranks have other settings, and where momentum
-  /// diverges on the topology.
-  [[gnu::cold]] trainer(M& model, O optimizer, S schedule, R reducer, trainer_options options = {})
+  /// diverges on the topology. What one rank throws ends the run on the others.
+  [[gnu::cold]] trainer(M& model, O optimizer, S schedule, R reducer,
+                        trainer_options options = {}) try
       : model_(model),
         optimizer_(optimizer),
         schedule_(schedule),
@@ -86,6 +87,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
                                         segments(), buckets());
     model_.initialize(weights(), options_.seed);
     adopt_weights();
+  } catch (const std::exception& failure) {  // is thrown on
+    detail::train::abort_unless_shared(reducer.comm, failure);
   }
 
   using detail::train::run_operations<trainer>::step;

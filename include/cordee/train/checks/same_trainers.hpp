@@ -11,6 +11,7 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -138,6 +139,19 @@ template <class M, class O, class S, class R>
   return all;
 }
 
+/// An error that every rank throws.
+class shared_error : public error {
+ public:
+  using error::error;
+};
+/// Aborts the peers of a rank that ends by `failure`, unless they throw it too.
+template <class Communicator>
+[[gnu::cold]] void abort_unless_shared(const Communicator& comm, const std::exception& failure) {
+  if constexpr (!comm::single_rank<Communicator>)
+    if (dynamic_cast<const shared_error*>(&failure) == nullptr)
+      detail::comm::abort(comm, failure.what());
+}
+
 /// Throws on every rank, with the first tensor or setting that differs, unless all ranks have the
 /// same table, the same buckets and the same settings. Collective.
 template <class Communicator>
@@ -152,7 +166,7 @@ template <class Communicator>
   if (other == 0) return;
   const bool same_table = rows[4 * other] == rows[0] && rows[4 * other + 1] == rows[1];
   if (!same_table) own = table_settings(table);
-  throw error(concat("trainer: ", describe_other_setting(comm, own, other)));
+  throw shared_error(concat("trainer: ", describe_other_setting(comm, own, other)));
 }
 
 /// As above, of a trainer's parts. Throws also, of a single rank too, for a schedule that is
