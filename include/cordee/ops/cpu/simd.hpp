@@ -55,17 +55,11 @@ inline constexpr int register_bytes = 16;
 inline constexpr std::string_view isa = "128-bit vectors";
 #endif
 
-/// Vector registers of this build's ISA, and whether a product takes a broadcast from memory.
-#if defined(__AVX512F__)
-inline constexpr int register_count = 32;
-inline constexpr bool embedded_broadcasts = true;
-#else
-#if defined(__aarch64__)
+/// Vector registers of this build's ISA.
+#if defined(__AVX512F__) || defined(__aarch64__)
 inline constexpr int register_count = 32;
 #else
 inline constexpr int register_count = 16;
-#endif
-inline constexpr bool embedded_broadcasts = false;
 #endif
 
 /// Numbers of type T that fit one register of this build's ISA.

@@ -36,8 +36,7 @@ inline constexpr int tile_registers = many_registers<Real, V>  ? 28
 
 /// Whether a product takes one number of a register: NEON loads V channels of a pixel at once.
 template <class Real, int V>
-inline constexpr bool multiplies_by_lanes =
-    many_registers<Real, V> && !embedded_broadcasts && sizeof(Real) * V == 16;
+inline constexpr bool multiplies_by_lanes = many_registers<Real, V> && sizeof(Real) * V == 16;
 
 /// Blocks of filters in the tile for a single remaining block. With 16 registers the tile still has
 /// two, and computes the single block twice.

@@ -62,10 +62,10 @@ constexpr int channels_per_tile(int others) {
 /// Filter blocks to a tile: with twelve sums, three blocks of four channels need the fewest loads.
 /// So do, with 28 and a load for each number of x, four of NEON's four channels, or three of eight.
 template <class Real, int V>
-inline constexpr int max_filter_blocks = tile_registers<Real, V> == 12                     ? 3
-                                         : !many_registers<Real, V> || embedded_broadcasts ? 2
-                                         : sizeof(Real) * V == 16                          ? 4
-                                                                                           : 3;
+inline constexpr int max_filter_blocks = tile_registers<Real, V> == 12                        ? 3
+                                         : !many_registers<Real, V> || sizeof(Real) * V == 64 ? 2
+                                         : sizeof(Real) * V == 16                             ? 4
+                                                                                              : 3;
 
 template <class X, int V, int Taps, int Blocks, int Channels>
 [[gnu::noinline]] void wgrad_tile(const pixel_area& area, const X* x, const X* dy, sum_of<X>* dw) {
