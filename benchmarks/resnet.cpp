@@ -128,10 +128,14 @@ void whole_step(int n, int threads, int reps, bool lines) {
               roofline, 100 * roofline / step);
 }
 
+/// bf16 in the arithmetic of fp32 on any processor.
+using widened_engine =
+    detail::ops::winograd_with<detail::ops::register_bytes, detail::ops::byte_dots, false>;
+
 /// A training step of ResNet-20 in one precision, with what it needs from step to step.
-template <class P>
+template <class P, class Engine = typename engine_for<cpu, P>::type>
 struct step_in {
-  using net_type = resnet<20, P, cpu>;
+  using net_type = resnet<20, P, cpu, resnet_options{}, Engine>;
 
   net_type net;
   trainer<net_type, sgd, constant, solo> run;
@@ -151,6 +155,7 @@ struct step_in {
   /// The minima's quotient, and the least and the largest quotient of one turn. The first turn is a
   /// warm-up.
   void report_against(const std::vector<double>& reference) const {
+    constexpr bool widened = std::same_as<P, bf16> && std::same_as<Engine, widened_engine>;
     double least = std::numeric_limits<double>::max(), largest = 0;
     for (std::size_t k = 1; k < times.size(); ++k) {
       least = std::min(least, times[k] / reference[k]);
@@ -159,9 +164,9 @@ struct step_in {
     const double best = *std::min_element(times.begin() + 1, times.end()),
                  base = *std::min_element(reference.begin() + 1, reference.end());
     std::printf(
-        "ResNet-20 step in %-5s batch %3d  %9.2f ms  %.3f of fp32; in a turn %.3f to %.3f\n",
-        std::string(P::name).c_str(), static_cast<int>(data.labels.size()), best, best / base,
-        least, largest);
+        "ResNet-20 step in %s%-8s batch %3d  %9.2f ms  %.3f of fp32; in a turn %.3f to %.3f\n",
+        std::string(P::name).c_str(), widened ? " widened" : "",
+        static_cast<int>(data.labels.size()), best, best / base, least, largest);
   }
 };
 
@@ -174,14 +179,17 @@ void bf16_step_line(int n, int threads, int reps) {
 void steps_by_precision(int n, int threads, int reps) {
   step_in<fp32> single(n, threads);
   step_in<bf16> brain(n, threads);
+  step_in<bf16, widened_engine> widened(n, threads);
   step_in<fp16> half_precision(n, threads);
   for (int k = 0; k <= reps; ++k) {
     single.time();
     brain.time();
+    widened.time();
     half_precision.time();
   }
   single.report_against(single.times);
   brain.report_against(single.times);
+  widened.report_against(single.times);
   half_precision.report_against(single.times);
 }
 
@@ -196,7 +204,8 @@ int main(int argc, char** argv) {
     const int large = o.whole("batch", 8, "samples of ResNet-50, 224x224; 0 omits it");
     const int small = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 omits it");
     const bool lines = o.flag("lines", "print `cordee/name seconds` and nothing else");
-    const bool precisions = o.flag("precisions", "the step in fp32, bf16 and fp16 by turns");
+    const bool precisions =
+        o.flag("precisions", "the step in fp32, bf16 (also in fp32 arithmetic) and fp16 by turns");
     o.done();
     if (!lines)
       std::printf("%s, %d threads, %d repetitions\n", detail::train::instruction_set().c_str(),

@@ -54,7 +54,7 @@ TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined, a
 #endif
 #if defined(__AMX_TILE__)
   expected += "_amx";
-#elif (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+#elif (defined(__AVX512BF16__) && !defined(__cooperlake__) && !defined(__AVX512FP16__)) || \
     defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   expected += "_bf16";
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)

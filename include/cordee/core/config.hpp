@@ -77,12 +77,23 @@ and infinity that skip a step and stop a run; compile without them, or add -fno-
 #else
 #define CORDEE_ABI_SIMD _simd16
 #endif
-// g++'s -march=cooperlake is an Intel processor whose products of bf16 are not used: see
-// ops/engines/default.hpp.
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
-#define CORDEE_ABI_ARITHMETIC _amx
-#elif (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+#define CORDEE_ABI_AMX 1
+#else
+#define CORDEE_ABI_AMX 0
+#endif
+// Vectors' products of bf16 are not used on Intel's processors (ops/engines/default.hpp). Cooper
+// Lake is known by name, to g++; the later ones have AVX512-FP16, too.
+#if (defined(__AVX512BF16__) && !defined(__cooperlake__) && \
+     (!defined(__AVX512FP16__) || CORDEE_ABI_AMX)) ||       \
     defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define CORDEE_ABI_BFLOAT_DOTS 1
+#else
+#define CORDEE_ABI_BFLOAT_DOTS 0
+#endif
+#if CORDEE_ABI_AMX
+#define CORDEE_ABI_ARITHMETIC _amx
+#elif CORDEE_ABI_BFLOAT_DOTS
 #define CORDEE_ABI_ARITHMETIC _bf16
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define CORDEE_ABI_ARITHMETIC _fma

@@ -25,7 +25,7 @@ static_assert(std::same_as<engine_for<cpu, fp64>::type, direct>);
 static_assert(std::same_as<engine_for<cpu, int8>::type, direct>);
 #if defined(__AMX_TILE__)
 static_assert(std::same_as<engine_for<cpu, bf16>::type, cordee::amx>);
-#elif (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
+#elif (defined(__AVX512BF16__) && !defined(__cooperlake__) && !defined(__AVX512FP16__)) || \
     defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 static_assert(std::same_as<engine_for<cpu, bf16>::type, direct>);
 #else

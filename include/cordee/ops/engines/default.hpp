@@ -11,9 +11,11 @@
 //                                                        184 GF/s a thread, Emerald Rapids); its
 //                                                        instructions emulated and counted, not
 //                                                        timed; 2026-11-28
-//   cpu     bf16         AVX512-BF16        direct       0.70 of fp32's step; 2026-11-25, Zen 5
+//   cpu     bf16         AVX512-BF16        direct       0.64 of fp32's step and 0.65 of that of
+//                                                        winograd, which computes in fp32;
+//                                                        2026-11-28, Zen 5
 //   cpu     bf16         that of Intel      winograd     1.5 of fp32's step in pairs (half the peak
-//                        (cooperlake)                    of fp32): it computes in fp32; measured
+//                        (without AMX)                   of fp32): it computes in fp32; measured
 //                                                        on Emerald Rapids
 //   cpu     bf16         Arm's BF16         direct       two products to an instruction; not timed
 //   cpu     bf16         elsewhere          winograd     it computes in fp32 there

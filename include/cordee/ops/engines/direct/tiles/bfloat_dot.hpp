@@ -23,12 +23,7 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Whether this build's ISA has an instruction that adds two products of bf16 to 32 bits, and it is
 /// not slower than one that adds a product of fp32, as Intel's is (ops/engines/default.hpp).
-#if (defined(__AVX512BF16__) && !defined(__cooperlake__)) || \
-    defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
-inline constexpr bool bfloat_dots = true;
-#else
-inline constexpr bool bfloat_dots = false;
-#endif
+inline constexpr bool bfloat_dots = CORDEE_ABI_BFLOAT_DOTS != 0;
 
 /// Two numbers of bf16, the first in the low half.
 using bfloat_pair = std::uint32_t;
