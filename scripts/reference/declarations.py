@@ -172,7 +172,7 @@ class Parser:
                 made.kind, made.name = "alias", words[1]
         elif keyword == "friend":
             made.kind = "friend"
-        elif keyword in ("static_assert", "template", "typedef", ""):
+        elif keyword in ("static_assert", "template", "typedef", "catch", ""):  # catch: of a constructor's try
             pass
         else:
             at = parameter_list(plain)
