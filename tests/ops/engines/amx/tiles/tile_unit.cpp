@@ -1,11 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
+#include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <cordee/ops/engines/amx/tiles/permission.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 
 namespace {
@@ -28,7 +33,96 @@ float product(float c, const std::vector<float>& a, const std::vector<float>& b)
   return c;
 }
 
+/// Operands of two products of one shape: a and then e (rows, 64 bytes), b and then f (steps, 64
+/// bytes), c (rows, 64 bytes).
+struct operands {
+  int rows, columns, steps;
+  std::uint8_t a[2][16 * 64] = {}, b[2][16 * 64] = {}, c[16 * 64] = {};
+};
+
+/// Tile c after both products, in a frame of bytes that no tile writes.
+template <class Unit>
+std::vector<std::uint32_t> products(const operands& o, bool bf16) {
+  std::vector<std::uint32_t> result(17 * 17, 0xABABABABu);
+  Unit unit(tile_shapes{}
+                .set(5, o.rows, 4 * o.columns)
+                .set(7, o.rows, 4 * o.steps)
+                .set(0, o.steps, 4 * o.columns));
+  unit.template load<5>(o.c, 64);
+  for (int i = 0; i < 2; ++i) {
+    unit.template load<7>(o.a[i], 64);
+    unit.template load<0>(o.b[i], 64);
+    if (bf16)
+      unit.template add_bf16<5, 7, 0>();
+    else
+      unit.template add_bytes<5, 7, 0>();
+  }
+  unit.template store<5>(result.data(), 17 * 4);
+  return result;
+}
+
+/// A bf16 whose exponent is within 8 of one's; one in 16 is zero, subnormal, near the least normal
+/// number or near the greatest.
+std::uint16_t any_bf16(std::mt19937& rng) {
+  const auto random = rng();
+  const auto sign_and_fraction = static_cast<std::uint16_t>(random & 0x807Fu);
+  constexpr unsigned rare[] = {0, 1, 2, 250};
+  const unsigned exponent =
+      (random >> 16 & 15u) == 0 ? rare[random >> 20 & 3u] : 119 + (random >> 20 & 15u);
+  return static_cast<std::uint16_t>(sign_and_fraction | exponent << 7);
+}
+
+/// Random operands: bf16's in any_bf16's range, bytes of all values.
+operands any_operands(std::mt19937& rng, bool bf16) {
+  operands o{.rows = static_cast<int>(1 + rng() % 16),
+             .columns = static_cast<int>(1 + rng() % 16),
+             .steps = static_cast<int>(1 + rng() % 16)};
+  for (int i = 0; i < 2; ++i)
+    for (auto* const tile : {o.a[i], o.b[i]})
+      for (int byte = 0; byte < 16 * 64; byte += 2) {
+        const auto x = bf16 ? any_bf16(rng) : static_cast<std::uint16_t>(rng());
+        std::memcpy(tile + byte, &x, 2);
+      }
+  for (int byte = 0; byte < 16 * 64; byte += 4) {
+    const auto x = bf16 ? static_cast<std::uint32_t>(any_bf16(rng)) << 16 | (rng() & 0xFFFFu)
+                        : static_cast<std::uint32_t>(rng());
+    std::memcpy(o.c + byte, &x, 4);
+  }
+  return o;
+}
+
+/// The processor's tiles against the model's, bit by bit; any NaN for a NaN.
+void compare_tiles(bool bf16) {
+  if (std::same_as<default_tile_unit, tile_model> || !tiles_of_process().granted) {
+    MESSAGE("skipped: ", std::same_as<default_tile_unit, tile_model>
+                             ? "compiled without AMX (-march=sapphirerapids has it)"
+                             : tiles_of_process().reason);
+    return;
+  }
+  std::mt19937 rng(5);
+  for (int trial = 0; trial < 200; ++trial) {
+    const operands o = any_operands(rng, bf16);
+    const auto expected = products<tile_model>(o, bf16);
+    const auto result = products<default_tile_unit>(o, bf16);
+    CAPTURE(trial);
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      CAPTURE(i);
+      const bool nan = bf16 && std::isnan(std::bit_cast<float>(result[i])) &&
+                       std::isnan(std::bit_cast<float>(expected[i]));
+      REQUIRE((nan || result[i] == expected[i]));
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("tile_unit: the processor's products of bf16 have the model's bits") {
+  compare_tiles(true);
+}
+
+TEST_CASE("tile_unit: the processor's products of bytes have the model's bits") {
+  compare_tiles(false);
+}
 
 TEST_CASE("tile_unit: terms of one product of bf16 are summed before they are added") {
   CHECK(product(16777216.0f, {1, 1}, {1, 1}) == 16777218.0f);
