@@ -10,6 +10,7 @@
 
 #include <cordee/ops/engines/amx/engine.hpp>
 
+#include "tests/ops/engines/amx/tested_unit.hpp"
 #include "tests/support/engines.hpp"
 
 using namespace cordee;
@@ -18,7 +19,7 @@ using namespace support;
 
 namespace {
 
-using modelled = amx_with<tile_model>;
+using modelled = amx_with<tested_unit>;
 
 /// Pixel `at` of a row or column, that the taps of one output read in this order.
 struct read_pixel {
@@ -105,7 +106,8 @@ void check_order(const convolution_problem& p, int samples, cpu::stream s = {}) 
 
 }  // namespace
 
-TEST_CASE("amx: sums are made in the stated order, for windows, strides, paddings and channels") {
+TEST_CASE("amx: sums are made in the stated order, for windows, strides, paddings and channels" *
+          doctest::skip(!has_tested_unit())) {
   constexpr int channels[] = {1, 3, 10, 16, 31, 32, 33, 48, 64, 96}, samples[] = {1, 2, 3, 5};
   int i = 0;
   for (const int window : {1, 3, 5, 7})
@@ -119,7 +121,8 @@ TEST_CASE("amx: sums are made in the stated order, for windows, strides, padding
                     samples[i % 4]);
 }
 
-TEST_CASE("amx: sums are made in the stated order where an input is read in place") {
+TEST_CASE("amx: sums are made in the stated order where an input is read in place" *
+          doctest::skip(!has_tested_unit())) {
   for (const int channels : {16, 32, 40}) {
     check_order({{channels, 7, 7}, 32, 1, 1, 0}, 1);    // the last tile overlaps the one before it
     check_order({{channels, 4, 8}, 17, 1, 1, 0}, 2);    // whole tiles
@@ -128,7 +131,8 @@ TEST_CASE("amx: sums are made in the stated order where an input is read in plac
   }
 }
 
-TEST_CASE("amx: sums are made in the stated order where samples are computed together") {
+TEST_CASE("amx: sums are made in the stated order where samples are computed together" *
+          doctest::skip(!has_tested_unit())) {
   const cpu device(2);
   for (const int samples : {2, 4, 9, 16, 19}) {
     check_order({{32, 7, 7}, 32, 3, 1, 1}, samples);
@@ -137,7 +141,8 @@ TEST_CASE("amx: sums are made in the stated order where samples are computed tog
   }
 }
 
-TEST_CASE("amx: a NaN reaches all sums that it is part of, and no other sample or filter") {
+TEST_CASE("amx: a NaN reaches all sums that it is part of, and no other sample or filter" *
+          doctest::skip(!has_tested_unit())) {
   const double bad = std::numeric_limits<double>::quiet_NaN();
   for (const convolution_problem& p : {convolution_problem{{32, 6, 7}, 32, 3, 1, 1},
                                        {{3, 6, 7}, 16, 3, 2, 1},

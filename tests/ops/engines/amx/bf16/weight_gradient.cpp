@@ -13,6 +13,7 @@
 
 #include <cordee/ops/engines/amx/bf16/weight_gradient.hpp>
 
+#include "tests/ops/engines/amx/tested_unit.hpp"
 #include "tests/support/engines.hpp"
 
 using namespace cordee;
@@ -49,7 +50,7 @@ std::vector<double> gradient(const amx_gradient_plan& plan, const operands& o,
   std::vector<float> dw(before.begin(), before.end()),
       workspace(plan.workspace(), std::numeric_limits<float>::quiet_NaN());
   dw.resize(p.weights(), 99);
-  amx_weight_gradient<tile_model>(plan).run(
+  amx_weight_gradient<tested_unit>(plan).run(
       x.data(), dy.data(), dw.data(), before.empty() ? write_mode::overwrite : write_mode::add,
       workspace.data(), s);
   return {dw.begin(), dw.end()};
@@ -173,7 +174,8 @@ constexpr floors layers[] = {
 
 }  // namespace
 
-TEST_CASE("amx_weight_gradient: every window, stride and padding, in the stated order of sums") {
+TEST_CASE("amx_weight_gradient: every window, stride and padding, in the stated order of sums" *
+          doctest::skip(!has_tested_unit())) {
   for (const int channels : {3, 5})
     for (const int window : {1, 3, 5, 7})
       for (const int stride : {1, 2, 3})
@@ -181,7 +183,8 @@ TEST_CASE("amx_weight_gradient: every window, stride and padding, in the stated 
           check({{channels, 7, 9}, 3, window, stride, padding}, 1 + (window + padding) % 3);
 }
 
-TEST_CASE("amx_weight_gradient: channels and filters of full and partial blocks") {
+TEST_CASE("amx_weight_gradient: channels and filters of full and partial blocks" *
+          doctest::skip(!has_tested_unit())) {
   constexpr int some[] = {1, 3, 10, 16, 31, 32, 33, 48, 64, 96};
   for (const int channels : some)
     for (const int filters : some) check({{channels, 3, 5}, filters, 1, 1, 0}, 2);
@@ -189,7 +192,8 @@ TEST_CASE("amx_weight_gradient: channels and filters of full and partial blocks"
     check({{some[i], 3, 2}, some[(i + 3) % std::size(some)], 3, 1, 1}, 1);
 }
 
-TEST_CASE("amx_weight_gradient: groups, several pairs at once, bands and parts") {
+TEST_CASE("amx_weight_gradient: groups, several pairs at once, bands and parts" *
+          doctest::skip(!has_tested_unit())) {
   for (const int samples : {0, 1, 2, 3, 5, 17, 34}) check({{5, 3, 3}, 5, 3, 1, 1}, samples);
   for (const convolution_problem& p : {convolution_problem{{16, 1, 1}, 16, 3, 1, 1},
                                        {{3, 13, 11}, 33, 7, 2, 3},
@@ -202,7 +206,8 @@ TEST_CASE("amx_weight_gradient: groups, several pairs at once, bands and parts")
   check(tall, 1);
 }
 
-TEST_CASE("amx_weight_gradient: what earlier layers left in a thread's memory is not read") {
+TEST_CASE("amx_weight_gradient: what earlier layers left in a thread's memory is not read" *
+          doctest::skip(!has_tested_unit())) {
   operands o{{{32, 9, 9}, 32, 5, 1, 2}, 4};
   std::fill(o.x.begin(), o.x.end(), std::numeric_limits<double>::quiet_NaN());
   o.dy = o.x;
@@ -211,7 +216,8 @@ TEST_CASE("amx_weight_gradient: what earlier layers left in a thread's memory is
   check({{3, 5, 3}, 5, 3, 2, 1}, 1);
 }
 
-TEST_CASE("amx_weight_gradient: the number of workers does not change a bit") {
+TEST_CASE("amx_weight_gradient: the number of workers does not change a bit" *
+          doctest::skip(!has_tested_unit())) {
   const convolution_problem p{{33, 5, 4}, 40, 3, 1, 1};
   for (const int samples : {2, 11}) {
     const operands o{p, samples};
@@ -224,7 +230,8 @@ TEST_CASE("amx_weight_gradient: the number of workers does not change a bit") {
   }
 }
 
-TEST_CASE("amx_weight_gradient: errors are those of short chains, not of sums one by one") {
+TEST_CASE("amx_weight_gradient: errors are those of short chains, not of sums one by one" *
+          doctest::skip(!has_tested_unit())) {
   const operands o{{{16, 14, 14}, 16, 3, 1, 1}, 8};
   const amx_gradient_plan plan = plan_amx_gradient(o.p, o.samples);
   std::vector<double> exact(o.p.weights()), magnitude = exact;
@@ -251,7 +258,8 @@ TEST_CASE("amx_weight_gradient: errors are those of short chains, not of sums on
   CHECK(squares <= 0.25 * squares_one_by_one);
 }
 
-TEST_CASE("amx_weight_gradient: tiles that the layers of residual networks ask for") {
+TEST_CASE("amx_weight_gradient: tiles that the layers of residual networks ask for" *
+          doctest::skip(!has_tested_unit())) {
   for (const floors& f : layers) {
     const convolution_problem& p = f.layer;
     const amx_weight_gradient<counting_unit> gradient(p, 8);

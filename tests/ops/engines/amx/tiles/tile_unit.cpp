@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -35,14 +36,14 @@ float product(float c, const std::vector<float>& a, const std::vector<float>& b)
 
 /// Operands of two products of one shape: a and then e (rows, 64 bytes), b and then f (steps, 64
 /// bytes), c (rows, 64 bytes).
-struct operands {
+struct tile_operands {
   int rows, columns, steps;
   std::uint8_t a[2][16 * 64] = {}, b[2][16 * 64] = {}, c[16 * 64] = {};
 };
 
 /// Tile c after both products, in a frame of bytes that no tile writes.
 template <class Unit>
-std::vector<std::uint32_t> products(const operands& o, bool bf16) {
+std::vector<std::uint32_t> tiles_after_products(const tile_operands& o, bool bf16) {
   std::vector<std::uint32_t> result(17 * 17, 0xABABABABu);
   Unit unit(tile_shapes{}
                 .set(5, o.rows, 4 * o.columns)
@@ -73,10 +74,10 @@ std::uint16_t any_bf16(std::mt19937& rng) {
 }
 
 /// Random operands: bf16's in any_bf16's range, bytes of all values.
-operands any_operands(std::mt19937& rng, bool bf16) {
-  operands o{.rows = static_cast<int>(1 + rng() % 16),
-             .columns = static_cast<int>(1 + rng() % 16),
-             .steps = static_cast<int>(1 + rng() % 16)};
+tile_operands any_operands(std::mt19937& rng, bool bf16) {
+  tile_operands o{.rows = static_cast<int>(1 + rng() % 16),
+                  .columns = static_cast<int>(1 + rng() % 16),
+                  .steps = static_cast<int>(1 + rng() % 16)};
   for (int i = 0; i < 2; ++i)
     for (auto* const tile : {o.a[i], o.b[i]})
       for (int byte = 0; byte < 16 * 64; byte += 2) {
@@ -94,16 +95,17 @@ operands any_operands(std::mt19937& rng, bool bf16) {
 /// The processor's tiles against the model's, bit by bit; any NaN for a NaN.
 void compare_tiles(bool bf16) {
   if (std::same_as<default_tile_unit, tile_model> || !tiles_of_process().granted) {
-    MESSAGE("skipped: ", std::same_as<default_tile_unit, tile_model>
-                             ? "compiled without AMX (-march=sapphirerapids has it)"
-                             : tiles_of_process().reason);
+    const std::string reason = std::same_as<default_tile_unit, tile_model>
+                                   ? "compiled without AMX (-march=sapphirerapids has it)"
+                                   : tiles_of_process().reason;
+    MESSAGE("skipped: " << reason);
     return;
   }
   std::mt19937 rng(5);
   for (int trial = 0; trial < 200; ++trial) {
-    const operands o = any_operands(rng, bf16);
-    const auto expected = products<tile_model>(o, bf16);
-    const auto result = products<default_tile_unit>(o, bf16);
+    const tile_operands o = any_operands(rng, bf16);
+    const auto expected = tiles_after_products<tile_model>(o, bf16);
+    const auto result = tiles_after_products<default_tile_unit>(o, bf16);
     CAPTURE(trial);
     for (std::size_t i = 0; i < result.size(); ++i) {
       CAPTURE(i);
