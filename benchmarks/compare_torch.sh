@@ -8,8 +8,8 @@
 # per tensor, and PyTorch's optimizers then take many times as long.
 # Usage: benchmarks/compare_torch.sh resnet|optimizer [BUILD [ROUNDS [REPS [OPTIONS...]]]]
 #        BUILD contains bench_resnet and bench_optimizer; by default build/release/benchmarks.
-#        OPTIONS are passed to torch_resnet.py or torch_optimizer.py: --net 20 --format nchw. With
-#        `--precision bf16`, ResNet-20 alone is measured.
+#        OPTIONS are passed to torch_resnet.py or torch_optimizer.py: --net 20 --format nchw --precision bf16.
+#        `--batch N` goes with one --net.
 # PYTHON: the interpreters, separated by spaces, each with its PyTorch; by default python3. The published
 # figures use: pip install -r benchmarks/requirements.txt, and Debian's python3-torch.
 # THREADS: of every program; by default 2.
@@ -22,11 +22,13 @@ case $suite in
 resnet)
   # Omits the networks that OPTIONS omit for PyTorch.
   omit=
+  batch=$(printf ' %s ' "$*" | sed -n 's/.* --batch \([0-9]*\) .*/\1/p')
   case " $* " in
-  *" --precision bf16 "*) omit=--precisions && set -- --net 20 "$@" ;;
-  *" --net 50 "*) case " $* " in *" --net 20 "*) ;; *) omit="--small 0" ;; esac ;;
-  *" --net 20 "*) omit="--batch 0" ;;
+  *" --net 20 "*" --net 50 "* | *" --net 50 "*" --net 20 "*) ;;
+  *" --net 50 "*) omit="--small 0 ${batch:+--batch $batch}" ;;
+  *" --net 20 "*) omit="--batch 0 ${batch:+--small $batch}" ;;
   esac
+  case " $* " in *" --precision bf16 "*) omit="$omit --precisions" ;; esac
   cordee="bench_resnet --lines $omit"
   ;;
 optimizer) cordee="bench_optimizer --lines 1" ;;

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The convolutions of ResNet-20 or ResNet-50 as a share of the peak of the machine's multiply-add
-// units, by the engines `direct`, `winograd` and, where it was built, `onednn`, layer by layer in
-// turn; `direct` in bf16 as well, as a row of its own.
+// The convolutions of ResNet-20 or ResNet-50 as a share of the machine's peak, by the engines
+// `direct`, `winograd` and, where they were built, `amx` and `onednn`, layer by layer in turn;
+// `direct` in bf16 as well, as a row of its own. The peak is that of the multiply-add units, for
+// `amx` that of AMX's tiles in bf16.
 //
-// The peak is measured by a loop on registers only, in turn with the layers, so that a change of
+// Peaks are measured by loops on registers only, in turn with the layers, so that a change of
 // clock frequency or of the machine's load affects both. Figures are minima over the repetitions;
 // operations are 2 x macs(), including those with padding, so a kernel that skips padding, or that
-// multiplies less, can exceed 100 %.
+// multiplies less, can exceed 100 %. With --lines 1 it prints `engine/layer/direction seconds` and
+// the peaks in operations per second instead, for benchmarks/torch_convolution.py.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -16,14 +18,17 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <tuple>
 #include <vector>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/ops/engines/amx/engine.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
 #include <cordee/ops/layout.hpp>
@@ -43,6 +48,7 @@ using namespace cordee::detail::ops;
 
 struct options {
   int reps = 30, threads = 1, batch = 128, side = 32, channels = 3, depth = 20;
+  int lines = 0;
 };
 
 constexpr const char* usage =
@@ -53,6 +59,7 @@ constexpr const char* usage =
     "  --depth N     20, or 50 for 224 x 224 pixels    (20)\n"
     "  --side N      pixels of a side of the input     (32)\n"
     "  --channels N  channels of the input             (3)\n"
+    "  --lines 1     `engine/layer/direction seconds` alone\n"
     "  --help        this\n";
 
 options parse(int argc, char** argv) {
@@ -63,7 +70,8 @@ options parse(int argc, char** argv) {
                        {"--batch", &o.batch},
                        {"--depth", &o.depth},
                        {"--side", &o.side},
-                       {"--channels", &o.channels}});
+                       {"--channels", &o.channels},
+                       {"--lines", &o.lines}});
   return o;
 }
 
@@ -77,6 +85,10 @@ struct row {
 
 constexpr std::tuple rows{row<direct, float>{"direct"}, row<direct, bfloat>{"direct bf16"},
                           row<winograd, float>{"winograd"}
+#ifdef CORDEE_AMX
+                          ,
+                          row<amx, bfloat>{"amx bf16"}
+#endif
 #ifdef WITH_ONEDNN
                           ,
                           row<onednn, float>{"onednn"}
@@ -179,6 +191,11 @@ std::vector<convolution_problem> layers_of(const options& o) {
           {{16, a, a}, 32, 1, 2, 0},         {{32, b, b}, 64, 1, 2, 0}};
 }
 
+std::string name_of(const convolution_problem& p) {
+  return concat(p.in.height, "x", p.in.width, ", ", p.in.channels, " -> ", p.filters, ", ",
+                p.window, "x", p.window, p.stride == 2 ? ", stride 2" : "");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -191,34 +208,46 @@ int main(int argc, char** argv) {
     std::apply([&](auto... r) { (layers.emplace_back(r, p, o.batch, device), ...); }, rows);
 
   bench::fma_peak peak(o.threads);
+  bench::tile_peak tiles(o.threads);
   for (int rep = -1; rep < o.reps; ++rep)  // one more, to warm up
     for (layer& l : layers) {
       peak.time(s);
+      tiles.time(s);
       l.run(s);
     }
-  const double peak_flops = peak.flops();
   if (!peak.is_plausible()) return 1;
+  const auto peak_of = [&](std::string_view engine) {
+    return engine == "amx bf16" && tiles.flops() > 0 ? tiles.flops() : peak.flops();
+  };
+  if (o.lines != 0) {
+    std::printf("peak/fma %.0f\npeak/amx %.0f\n", peak.flops(), tiles.flops());
+    constexpr std::array directions{"fprop", "dgrad", "wgrad"};
+    for (const layer& l : layers)
+      for (std::size_t i = 0; i < layer::directions; ++i)
+        if (i != 1 || l.p.in.channels > 4)
+          std::printf("%.*s/%s/%s %.9f\n", static_cast<int>(l.engine.size()), l.engine.data(),
+                      name_of(l.p).c_str(), directions[i], l.best[i]);
+    return 0;
+  }
 
-  std::printf("%d thread(s), %.*s, batch %d, %d repetitions; FMA peak %.1f GF/s\n\n", o.threads,
-              static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, peak_flops * 1e-9);
+  std::printf(
+      "%d thread(s), %.*s, batch %d, %d repetitions; FMA peak %.1f GF/s, AMX peak %.1f GF/s\n\n",
+      o.threads, static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, peak.flops() * 1e-9,
+      tiles.flops() * 1e-9);
   std::printf("%-34s %9s %-11s   %-13s %-13s %-13s\n", "layer", "GFLOP", "engine", "fprop", "dgrad",
               "wgrad");
   std::map<std::string_view, std::array<double, layer::directions>> seconds, operations;
-  const auto shares = [&](double done, double time) {
+  const auto shares = [&](std::string_view engine, double done, double time) {
     if (done > 0)
-      std::printf("   %5.1f (%3.0f%%)", done / time * 1e-9, 100 * done / time / peak_flops);
+      std::printf("   %5.1f (%3.0f%%)", done / time * 1e-9, 100 * done / time / peak_of(engine));
     else
       std::printf("   %-12s", "");
   };
   for (const layer& l : layers) {
-    char name[64];
-    std::snprintf(name, sizeof name, "%dx%d, %d -> %d, %dx%d%s", l.p.in.height, l.p.in.width,
-                  l.p.in.channels, l.p.filters, l.p.window, l.p.window,
-                  l.p.stride == 2 ? ", stride 2" : "");
-    std::printf("%-34s %9.3f %-11s", name, l.operations() * 1e-9, l.engine.data());
+    std::printf("%-34s %9.3f %-11s", name_of(l.p).c_str(), l.operations() * 1e-9, l.engine.data());
     for (std::size_t i = 0; i < layer::directions; ++i) {
       const double done = i == 1 && l.p.in.channels <= 4 ? 0 : l.operations();
-      shares(done, l.best[i]);
+      shares(l.engine, done, l.best[i]);
       operations[l.engine][i] += done;
       seconds[l.engine][i] += done > 0 ? l.best[i] : 0;
     }
@@ -226,7 +255,7 @@ int main(int argc, char** argv) {
   }
   for (const auto& [engine, done] : operations) {
     std::printf("%-34s %9s %-11s", "sum of the layers", "", engine.data());
-    for (std::size_t i = 0; i < layer::directions; ++i) shares(done[i], seconds[engine][i]);
+    for (std::size_t i = 0; i < layer::directions; ++i) shares(engine, done[i], seconds[engine][i]);
     std::printf("\n");
   }
   return 0;

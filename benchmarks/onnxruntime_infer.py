@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""bench_infer compared with onnxruntime's int8: whole networks, one image and a batch, on as many threads.
+"""bench_infer compared with int8 of onnxruntime and, if it is installed, of OpenVINO: whole networks, one image and a
+batch, on as many threads.
 
     onnxruntime_infer.py BENCH_INFER DEPTH [BATCH [ROUNDS [REPS [THREADS]]]]
 
 onnxruntime runs two models: `ours`, the QDQ file that write_onnx makes of an int8 network, and `static`, made by its
 own quantize_static from our fp32 file: batch norms folded, weights per channel, every activation quantized, which
-is its fastest form. All optimizations, memory bound once. The programs run in turn; figures are minima over all
-rounds, the worst round of the ratio is printed beside. bench_infer reads bytes, onnxruntime normalized floats.
+is its fastest form; OpenVINO runs `static`. All optimizations, memory bound once. The programs run in turn; figures are
+minima over all rounds, the worst round of the ratio is printed beside. bench_infer reads bytes, the others normalized
+floats.
 """
 import os
 import re
@@ -24,6 +26,11 @@ try:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 except ImportError as missing:
     sys.exit(f"onnxruntime: not measured ({missing})")
+
+try:
+    import openvino
+except ImportError:
+    openvino = None
 
 LINE = re.compile(r"ResNet-\d+ batch +(\d+)  fp32 +([\d.]+) ms .*integers +([\d.]+) ms")
 
@@ -52,6 +59,19 @@ def runner(path, side, batch, threads):
     return lambda: session.run_with_iobinding(bound)
 
 
+def openvino_runner(path, side, batch, threads):
+    core = openvino.Core()
+    model = core.read_model(path)
+    model.reshape([batch, 3, side, side])
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
+                                                 "PERFORMANCE_HINT": "LATENCY"})
+    request = compiled.create_infer_request()
+    x = np.random.default_rng(2).uniform(-2, 2, (batch, 3, side, side)).astype(np.float32)
+    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
+    request.infer()
+    return request.infer
+
+
 def least(call, reps):
     best = 1e9
     for _ in range(reps):
@@ -76,21 +96,26 @@ def main():
                                      weight_type=quantization.QuantType.QInt8)
         calls = {(n, name): runner(path, side, n, threads) for n in (1, batch)
                  for name, path in (("ours", ours), ("static", static))}
+        others = [{n: openvino_runner(static, side, n, threads) for n in (1, batch)}] if openvino else []
         rows = {1: [], batch: []}
         for _ in range(rounds):
             out = subprocess.run([bench, "--depth", str(depth), "--batch", str(batch), "--reps", str(reps),
                                   "--threads", str(threads)], text=True, check=True, capture_output=True).stdout
             for n, full, integers in LINE.findall(out):
                 rows[int(n)].append((float(full), float(integers),
-                                     *(least(calls[int(n), name], reps) for name in ("ours", "static"))))
+                                     *(least(calls[int(n), name], reps) for name in ("ours", "static")),
+                                     *(least(call[int(n)], reps) for call in others)))
     print(f"ResNet-{depth}, {threads} thread(s), onnxruntime {onnxruntime.__version__}, {rounds} x {reps} repetitions, "
           f"load {os.getloadavg()[0]:.1f}\n{out.splitlines()[0]}")
     for n, all_rounds in rows.items():
-        full, integers, ours, static = (min(column) for column in zip(*all_rounds))
-        worst = min(min(r[2:]) / r[1] for r in all_rounds)
+        full, integers, ours, static, *by_openvino = (min(column) for column in zip(*all_rounds))
+        worst = min(min(r[2:4]) / r[1] for r in all_rounds)
         print(f"batch {n:3}: fp32 {full:.3f} ms, integers {integers:.3f} ms ({full / integers:.2f}x); onnxruntime "
               f"our file {ours:.3f} ms, static {static:.3f} ms: {min(ours, static) / integers:.2f}x, "
               f"worst round {worst:.2f}x")
+        for milliseconds in by_openvino:
+            print(f"           OpenVINO {openvino.__version__.split('-')[0]} {milliseconds:.3f} ms: "
+                  f"cordee / this {integers / milliseconds:.3f}")
 
 
 if __name__ == "__main__":

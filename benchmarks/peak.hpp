@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The peak of the multiply-add units, by a loop on registers only. Timed in turn with what is
-// compared with it, so that a change of clock frequency or of the machine's load affects both.
+// The peaks of the multiply-add units and of AMX's tiles in bf16, by loops on registers only. Timed
+// in turn with what is compared with them, so that a change of clock frequency or of the machine's
+// load affects both.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/engines/amx/tiles/permission.hpp>
+#include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 
 #include "benchmarks/options.hpp"
 
@@ -59,6 +62,53 @@ class fma_peak {
   float start_[sums];
   std::vector<float> sink_;
   double least_ = 1e9;
+};
+
+/// Of a build with AMX, where the system permits it; elsewhere it has no time and is 0.
+class tile_peak {
+ public:
+  explicit tile_peak(int threads) : threads_(static_cast<std::size_t>(threads)) {}
+
+  void time([[maybe_unused]] cordee::cpu::stream s) {
+#if defined(CORDEE_AMX)
+    if (!cordee::detail::ops::tiles_permitted()) return;
+    const double before = now();
+    cordee::detail::device::parallel_chunks(s, threads_, 1,
+                                            [](std::size_t, std::size_t) { spin(); });
+    least_ = std::min(least_, now() - before);
+#endif
+  }
+  /// Operations per second; a multiply-add is two.
+  [[nodiscard]] double flops() const {
+    constexpr double of_a_product = 2.0 * 16 * 16 * 32;
+    return least_ < never ? iterations * 4 * of_a_product * static_cast<double>(threads_) / least_
+                          : 0;
+  }
+
+ private:
+  static constexpr int iterations = 50'000;
+  static constexpr double never = 1e9;
+
+#if defined(CORDEE_AMX)
+  /// Four sums, since a product's latency is that of three and a bit.
+  static void spin() {
+    using namespace cordee::detail::ops;
+    tile_shapes shapes;
+    for (int t = 0; t < tile_count; ++t) shapes.set(t, tile_rows, tile_bytes);
+    default_tile_unit unit(shapes);
+    unit.zero<0>(), unit.zero<1>(), unit.zero<2>(), unit.zero<3>();
+    unit.zero<4>(), unit.zero<5>(), unit.zero<6>(), unit.zero<7>();
+    for (int i = 0; i < iterations; ++i) {
+      unit.add_bf16<0, 4, 6>();
+      unit.add_bf16<1, 4, 7>();
+      unit.add_bf16<2, 5, 6>();
+      unit.add_bf16<3, 5, 7>();
+    }
+  }
+#endif
+
+  std::size_t threads_;
+  double least_ = never;
 };
 
 }  // namespace bench

@@ -5,10 +5,12 @@
 // training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
 // and backward counts as two forwards. With --lines it prints `cordee/name seconds` instead, for
 // benchmarks/compare_torch.sh; there, packing the weights is part of the forward pass. --precisions
-// takes the training step in fp32, bf16 and fp16 by turns instead; with --lines, in bf16 alone.
+// takes the training step in fp32, bf16 and fp16 by turns instead; with --lines, both networks in
+// bf16 alone.
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -91,8 +93,10 @@ void forward_and_backward(const char* name, int n, int threads, int reps, bool l
     total = std::min(total, after_backward);
   }
   if (lines) {
-    print_line("resnet50_forward", packing_and_forward);
-    print_line("resnet50_forward_and_backward", total);
+    const std::string suffix =
+        std::same_as<typename Net::precision, fp32> ? "" : concat("_", Net::precision::name);
+    print_line(concat("resnet50_forward", suffix).c_str(), packing_and_forward);
+    print_line(concat("resnet50_forward_and_backward", suffix).c_str(), total);
     return;
   }
   std::printf("%-34s            %9.2f ms\n", concat(name, " packing").c_str(), packing);
@@ -205,14 +209,20 @@ int main(int argc, char** argv) {
     const int small = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 omits it");
     const bool lines = o.flag("lines", "print `cordee/name seconds` and nothing else");
     const bool precisions =
-        o.flag("precisions", "the step in fp32, bf16 (also in fp32 arithmetic) and fp16 by turns");
+        o.flag("precisions",
+               "the step in fp32, bf16 (also in fp32 arithmetic) and fp16 by turns; with "
+               "--lines, both networks in bf16");
     o.done();
     if (!lines)
       std::printf("%s, %d threads, %d repetitions\n", detail::train::instruction_set().c_str(),
                   threads, reps);
-    if (precisions)
-      return lines ? bf16_step_line(small, threads, reps)
-                   : steps_by_precision(small, threads, reps);
+    if (precisions && !lines) return steps_by_precision(small, threads, reps);
+    if (precisions) {
+      if (small > 0) bf16_step_line(small, threads, reps);
+      if (large > 0)
+        forward_and_backward<resnet<50, bf16, cpu>>("ResNet-50", large, threads, reps, lines);
+      return;
+    }
     if (small > 0) whole_step(small, threads, reps, lines);
     if (large > 0)
       forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps, lines);
