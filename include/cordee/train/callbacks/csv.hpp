@@ -35,6 +35,7 @@ class csv {
   /// Opens the file, anew or to append. @throws error if it cannot be written or, in a resumed run,
   /// has other columns.
   void begin(const run_plan& p) {
+    if (row_ && p.first_step > 0 && row_->info.step >= p.first_step) forget_row();
     const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
       const auto step = decimal::parse<std::int64_t>(line.substr(0, line.find(',')));
       return step && *step >= p.first_step;
@@ -55,7 +56,7 @@ class csv {
   /// Writes the last row.
   void end(const run_summary&) {
     flush();
-    log_.flush();
+    log_.end();
   }
 
  private:
@@ -86,6 +87,9 @@ class csv {
                 : ",,";
     if (consensus_distance_) line += number(*consensus_distance_);
     log_.put((line + "\n").c_str());
+    forget_row();
+  }
+  void forget_row() {
     row_.reset();
     validation_.reset();
     consensus_distance_.reset();

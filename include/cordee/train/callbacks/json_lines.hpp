@@ -94,7 +94,7 @@ class basic_json_lines {
     add("seconds", s.seconds);
     line_ += s.stopped ? ",\"stopped\":true" : ",\"stopped\":false";
     finish();
-    log_.flush();
+    log_.end();
   }
 
  private:

@@ -74,10 +74,11 @@ class basic_mllog {
     const auto step_of = [](const std::string& line) {
       return integer_behind(line, "\"step\": ").value_or(-1);
     };
+    const bool is_further = opened_ && (!log_.is_in_fit() || p.first_step == 0);
     const bool appends = log_.open(p.first_step > 0, is_first, [&](const std::string& line) {
       return step_of(line) >= p.first_step;
     });
-    begins_run_ = !appends || opened_;
+    begins_run_ = !appends || is_further;
     opened_ = true;
     reached_ = false;
   }
@@ -129,7 +130,7 @@ class basic_mllog {
     const bool success = options_.target_accuracy > 0 ? reached_ : !s.stopped;
     write("INTERVAL_END", "run_stop", "null",
           success ? ", \"status\": \"success\"" : ", \"status\": \"aborted\"");
-    log_.flush();
+    log_.end();
   }
 
  private:

@@ -53,18 +53,29 @@ class step_log {
     if (const auto file = open_regular("r")) (void)has_lines(file.get(), is_first);
   }
 
-  /// Opens the file, anew unless this object has it open or the run is resumed. Then the lines from
-  /// the first one that `repeated(line)` accepts on are removed, and an incomplete last one.
+  /// Opens the file, anew unless this object has it open or the run is resumed. Where it is, and of
+  /// an open file where the fit before threw, the lines from the first one that `repeated(line)`
+  /// accepts on are removed, and an incomplete last one.
   /// Returns whether it appends. Throws error, too if `is_first(line)` is false: another table.
   template <class IsFirst, class Repeated>
   bool open(bool resumed, const IsFirst& is_first, const Repeated& repeated) {
-    const bool appends = file_ != nullptr || (resumed && cut(is_first, repeated));
-    if (file_) return appends;
+    const bool goes_on = file_ && !(in_fit_ && resumed && is_regular());
+    in_fit_ = true;
+    if (goes_on) return true;
+    file_.reset();
+    const bool appends = resumed && cut(is_first, repeated);
     file_.reset(std::fopen(path_.c_str(), appends ? "a" : "w"));
     if (!file_) fail("open");
     // A line is written when it ends: a run that is resumed after kill -9 misses none in its log.
     std::setvbuf(file_.get(), nullptr, _IOLBF, BUFSIZ);
     return appends;
+  }
+  /// Whether a fit has begun that has not ended: it threw, if another one begins.
+  [[nodiscard]] bool is_in_fit() const { return in_fit_; }
+  /// Of a fit.
+  void end(const auto&... none) {
+    flush(none...);
+    in_fit_ = false;
   }
   void put(const auto& text) {
     if (std::fputs(text, file_.get()) < 0) fail("write");
@@ -80,11 +91,13 @@ class step_log {
   };
 
   using owned_file = std::unique_ptr<std::FILE, file_closer>;
+  [[nodiscard]] bool is_regular() const {
+    struct ::stat status {};
+    return ::stat(path_.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  }
   // Null for what is no regular file: of a pipe nothing is read.
   [[nodiscard]] owned_file open_regular(const auto* mode) const {
-    struct ::stat status {};
-    const bool regular = ::stat(path_.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-    return owned_file(regular ? std::fopen(path_.c_str(), mode) : nullptr);
+    return owned_file(is_regular() ? std::fopen(path_.c_str(), mode) : nullptr);
   }
   // Returns false at an incomplete line, too.
   static bool next_line(std::FILE* file, auto& line) {
@@ -129,7 +142,8 @@ class step_log {
 
   const char* owner_;
   std::string path_;
-  std::unique_ptr<std::FILE, file_closer> file_;
+  owned_file file_;
+  bool in_fit_ = false;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

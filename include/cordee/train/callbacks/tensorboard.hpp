@@ -156,7 +156,10 @@ class basic_tensorboard {
   /// disk, as does what follows.
   void begin(const run_plan& p) {
     previous_seconds_ = flushed_seconds_ = 0;
-    if (file_) return;
+    const bool goes_on = file_ && !(in_fit_ && p.first_step > 0);  // the fit before has not thrown
+    in_fit_ = true;
+    if (goes_on) return;
+    file_.reset();
     if (p.first_step > 0) cut_files(p.first_step);
     open();
     write(event_record(now(), 0, 3, "brain.Event:2", writer));
@@ -196,7 +199,11 @@ class basic_tensorboard {
     }
     flush();
   }
-  void end(const run_summary&) { flush(); }  ///< Writes what is still in memory.
+  /// Writes what is still in memory.
+  void end(const run_summary&) {
+    flush();
+    in_fit_ = false;
+  }
 
  private:
   static constexpr std::string_view writer =
@@ -266,6 +273,7 @@ class basic_tensorboard {
 
   String folder_, path_;
   std::unique_ptr<std::FILE, file_closer> file_;
+  bool in_fit_ = false;
   double previous_seconds_ = 0, flushed_seconds_ = 0;  // of the run
 };
 
