@@ -11,9 +11,10 @@ file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*
   ${ROOT}/examples/train/*.?pp ${ROOT}/examples/plan/*.?pp)
 list(REMOVE_ITEM files include/cordee/io/file.hpp include/cordee/comm/transports/threads/starved_time.hpp)
 foreach(file IN LISTS files)
-  file(STRINGS ${ROOT}/${file} lines REGEX "std::ifstream|O_RDONLY|fopen\\([^)]*\"r")
+  file(STRINGS ${ROOT}/${file} lines REGEX "std::ifstream|O_RDONLY|fopen *\\(")
   foreach(line IN LISTS lines)
-    if(NOT line MATCHES "/proc/|O_DIRECTORY")
+    # Writing alone is by a mode that begins with w or a; what is_regular() precedes is no pipe.
+    if(NOT line MATCHES "/proc/|O_DIRECTORY|is_regular\\(\\) \\?|fopen *\\(.*, [^,\"]*\"[wa][^r+]*$")
       string(STRIP "${line}" line)
       string(APPEND found "\n  ${file}: ${line}")
     endif()

@@ -85,7 +85,7 @@ set_tests_properties(source.device_code_detects PROPERTIES
   PASS_REGULAR_EXPRESSION "optim/dropped.hpp:14: in a kernel" TIMEOUT ${deadline} LABELS source)
 add_test(NAME source.opens COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -P ${PROJECT_SOURCE_DIR}/cmake/opens.cmake)
-foreach(opening "std::ifstream" "std::fopen" "::open")
+foreach(opening "std::ifstream" "std::fopen" "::open" "a_mode" "c_str")
   string(REPLACE "::" "" name ${opening})
   add_test(NAME source.opens_detects.${name} COMMAND ${CMAKE_COMMAND}
     -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/open_violations -P ${PROJECT_SOURCE_DIR}/cmake/opens.cmake)
