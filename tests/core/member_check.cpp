@@ -10,16 +10,17 @@ using namespace cordee::detail;
 
 namespace {
 
+// No argument is converted to another one's type.
 struct policy {
-  int function(double, int, long) const { return 0; }
-  int not_const(double, int, long) { return 0; }
+  int function(double, int, const char*) const { return 0; }
+  int not_const(double, int, const char*) { return 0; }
   int one_argument(double) const { return 0; }
   template <class T>
-  int deduced(T, int, long) const {
+  int deduced(T, int, const char*) const {
     return 0;
   }
   template <class T>
-  int without_second(T, long) const {
+  int without_second(T, const char*) const {
     return 0;
   }
   template <class T>
@@ -27,29 +28,29 @@ struct policy {
     return 0;
   }
   template <class T>
-  int with_one_more(T, int, long, char*) const {
+  int with_one_more(T, int, const char*, char*) const {
     return 0;
   }
   template <class T>
     requires(sizeof(T) > 1000)
-  int refused(T, int, long) const {
+  int refused(T, int, const char*) const {
     return 0;
   }
   int variable = 0;
 };
 
 template <class T>
-constexpr bool has_all = CORDEE_HAS_FUNCTION(T, function, (0.5, 1, 2L)) &&
-                         CORDEE_HAS_FUNCTION(T, not_const, (0.5, 1, 2L)) &&
-                         CORDEE_HAS_FUNCTION(T, one_argument, (0.5, 1, 2L)) &&
-                         CORDEE_HAS_FUNCTION(T, deduced, (0.5, 1, 2L)) &&
-                         CORDEE_HAS_FUNCTION(T, without_second, (0.5, 1, 2L)) &&
-                         CORDEE_HAS_FUNCTION(T, without_third, (0.5, 1, 2L)) &&
-                         CORDEE_HAS_FUNCTION(T, with_one_more, (0.5, 1, 2L));
+constexpr bool has_all = CORDEE_HAS_FUNCTION(T, function, (0.5, 1, "2")) &&
+                         CORDEE_HAS_FUNCTION(T, not_const, (0.5, 1, "2")) &&
+                         CORDEE_HAS_FUNCTION(T, one_argument, (0.5, 1, "2")) &&
+                         CORDEE_HAS_FUNCTION(T, deduced, (0.5, 1, "2")) &&
+                         CORDEE_HAS_FUNCTION(T, without_second, (0.5, 1, "2")) &&
+                         CORDEE_HAS_FUNCTION(T, without_third, (0.5, 1, "2")) &&
+                         CORDEE_HAS_FUNCTION(T, with_one_more, (0.5, 1, "2"));
 template <class T>
-constexpr bool has_any =
-    CORDEE_HAS_FUNCTION(T, refused, (0.5, 1, 2L)) ||
-    CORDEE_HAS_FUNCTION(T, variable, (0.5, 1, 2L)) || CORDEE_HAS_FUNCTION(T, absent, (0.5, 1, 2L));
+constexpr bool has_any = CORDEE_HAS_FUNCTION(T, refused, (0.5, 1, "2")) ||
+                         CORDEE_HAS_FUNCTION(T, variable, (0.5, 1, "2")) ||
+                         CORDEE_HAS_FUNCTION(T, absent, (0.5, 1, "2"));
 
 }  // namespace
 
