@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <cordee/infer/program/integer_program.hpp>
+#include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/direct/int8/byte_tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
@@ -50,9 +51,11 @@ class stage_plan {
 
  private:
   /// Rounded figures of one core: ResNet-20 and ResNet-50 with VNNI (Zen 5) and with AVX2 (Zen 3);
-  /// layers without products take 0.4 to 1.4 ns for each number that they read.
+  /// layers without products take 0.4 to 1.4 ns for each number that they read. With AMX modelled,
+  /// with requantization (tests/ops/engines/amx/int8/byte_counts.cpp), not timed.
   [[nodiscard]] static std::int64_t picoseconds(const integer_step& s) {
-    constexpr std::int64_t products_per_nanosecond = ops::byte_dots ? 400 : 45;
+    constexpr bool by_tiles = !std::is_same_v<ops::default_tile_unit, ops::tile_model>;
+    constexpr std::int64_t products_per_nanosecond = by_tiles ? 1000 : ops::byte_dots ? 400 : 45;
     return std::visit(
         []<class Layer>(const Layer& layer) -> std::int64_t {
           if constexpr (std::is_same_v<Layer, integer_convolution>)
