@@ -3,18 +3,12 @@
 //
 // Engine `amx`'s convolution of bytes (ops/convolution_bytes.hpp), by tiles. It has the functions
 // of engine `direct`'s (ops/engines/direct/int8/byte_correlation.hpp), and the same sums.
-//
-// The packed weights are (K/2V, C/B, R, window tiles, 2, 16, V, 4): two tiles of V filters for each
-// 64 adjacent bytes of a window row (byte_planes.hpp), with zeros where a window row or the filters
-// end. They are followed by (K), the sum of each filter: minus the zero point times it is the
-// initial value of that filter's sums.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include <cordee/core/equal_part.hpp>
@@ -23,6 +17,8 @@
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/ops/engines/amx/int8/byte_planes.hpp>
 #include <cordee/ops/engines/amx/int8/byte_tiles.hpp>
+#include <cordee/ops/engines/amx/int8/packed_byte_tiles.hpp>
+#include <cordee/ops/engines/amx/int8/pixel_sequence.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/direct/int8/byte_correlation.hpp>
 #include <cordee/ops/engines/direct/int8/byte_region.hpp>
@@ -37,38 +33,16 @@ class byte_correlation_by_tiles {
   using chunk = byte_sums_chunk;
 
   explicit byte_correlation_by_tiles(const convolution_problem& p)
-      : planes_(p),
-        p_(planes_.problem),
-        out_(p_.out()),
-        filter_blocks_(static_cast<int>(channel_blocks(p_.filters, V))),
-        pair_size_(std::ptrdiff_t{2} * weight_tile * planes_.groups * planes_.window_rows *
-                   planes_.window_tiles()) {}
+      : planes_(p), p_(planes_.problem), out_(p_.out()), packed_(planes_) {}
 
   [[nodiscard]] const extent& in() const { return planes_.strided.in; }
   [[nodiscard]] int block() const { return planes_.block; }  // channels to a block of the input
   [[nodiscard]] const byte_planes<V>& planes() const { return planes_; }
 
-  [[nodiscard]] std::size_t packed_size() const {
-    return static_cast<std::size_t>(tiles_size()) +
-           static_cast<std::size_t>(filter_blocks_) * V * sizeof(std::int32_t);
-  }
+  [[nodiscard]] std::size_t packed_size() const { return packed_.size(); }
   void pack(const std::int8_t* weights,   // (K, C, R, S)
             std::int8_t* packed) const {  // (K/2V, C/B, R, window tiles, 2, 16, V, 4), (K)
-    std::fill(packed, packed + packed_size(), std::int8_t{0});
-    for (int k = 0; k < p_.filters; ++k) {
-      std::int8_t* const tiles = packed + k / (2 * V) * pair_size_ + k / V % 2 * weight_tile;
-      std::int32_t sum = 0;
-      for (int c = 0; c < p_.in.channels; ++c)
-        for (int tap = 0; tap < p_.window * p_.window; ++tap, ++weights) {
-          const auto [row, byte] = planes_.place_of(c, tap / p_.window, tap % p_.window);
-          const std::ptrdiff_t tile =
-              std::ptrdiff_t{row} * planes_.window_tiles() + byte / tile_bytes;
-          const int at = byte % tile_bytes;
-          tiles[2 * tile * weight_tile + (at / 4 * V + k % V) * 4 + at % 4] = *weights;
-          sum += *weights;
-        }
-      std::memcpy(packed + tiles_size() + std::ptrdiff_t{k} * 4, &sum, 4);
-    }
+    packed_.pack(planes_, weights, packed);
   }
 
   template <ByteConvolutionInput In, ByteConvolutionOutput Out>
@@ -89,13 +63,11 @@ class byte_correlation_by_tiles {
             scratch<std::int32_t> initial;
             scratch<float> scales;
           } memory;
-          const std::size_t padded = static_cast<std::size_t>(filter_blocks_) * V;
+          const std::size_t padded = static_cast<std::size_t>(packed_.filter_blocks) * V;
           std::int32_t* const initial = memory.initial.reserve(padded);  // (K/V, V)
           float* const all_scales = memory.scales.reserve(padded);       // (K/V, V)
           for (std::size_t f = 0; f < padded; ++f) {
-            std::int32_t sum;
-            std::memcpy(&sum, packed + tiles_size() + 4 * static_cast<std::ptrdiff_t>(f), 4);
-            initial[f] = -k.zero_point * sum;
+            initial[f] = -k.zero_point * packed_.sum_of(packed, f);
             all_scales[f] = std::same_as<Out, float> && f < filters ? k.scale * scales[f] : 0;
           }
           run_samples(
@@ -124,14 +96,97 @@ class byte_correlation_by_tiles {
                    const ToBytes& to_bytes, int zero_point, const std::int8_t* packed,
                    const std::int32_t* initial,  // (K/V, V): of the sums
                    const Consume& consume, core::equal_part part = {}) const {
-    const byte_region r = region_of(part);
+    run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, consume,
+               region_of(part));
+  }
+
+  /// As run_samples, but an epilogue makes y of the sums, as in engine `direct`'s.
+  static constexpr bool fuses = V == 16;
+  template <class X, class ToBytes, class Y, class EpilogueOf>
+  void run_fused(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
+                 int zero_point, const std::int8_t* packed,
+                 const std::int32_t* initial,  // (K/V, V): of the sums
+                 const Y& y_of, const EpilogueOf& epilogue_of, const byte_region& r) const {
+    const auto finish = [&](std::size_t n, const chunk& sums) {
+      const auto f = static_cast<std::size_t>(sums.filter_block);
+      auto* const y = y_of(n) + (f * out_.pixels() + sums.first) * V;
+      const auto epilogue = epilogue_of(n, sums.filter_block);
+      const auto finish_pixels = epilogue.of_block(0, y);
+      const auto sum = [&](std::size_t p) { return load<std::int32_t, V>(sums.sums + p * V); };
+      std::size_t p = 0;
+      for (; p + 4 <= sums.pixels; p += 4) {
+#pragma GCC unroll 4
+        for (std::size_t k = 0; k < 4; ++k) epilogue.prefetch(y + (p + sums.next + k) * V);
+        finish_pixels(p * V, sum(p), sum(p + 1), sum(p + 2), sum(p + 3));
+      }
+      for (; p < sums.pixels; ++p) finish_pixels(p * V, sum(p));
+    };
+    run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, finish, r);
+  }
+  [[nodiscard]] byte_region region_of(core::equal_part part) const {
+    const auto pair = static_cast<std::size_t>(packed_.pair_size);
+    return byte_regions{packed_.filter_blocks, out_.height,
+                        pair * static_cast<std::size_t>(out_.width), pair,
+                        planes_.size(out_.height) / static_cast<std::size_t>(out_.height)}
+        .of(part);
+  }
+  /// All filters in rows of y: `row_pixels` pixels each.
+  [[nodiscard]] int rows() const { return out_.height; }
+  [[nodiscard]] int row_pixels() const { return out_.width; }
+  [[nodiscard]] byte_region rows_region(int first, int last) const {
+    return {0, packed_.filter_blocks, first, last};
+  }
+
+  /// Makes `memory` as large as run_samples of up to so many samples of any input needs.
+  void reserve(byte_scratch& memory, std::size_t samples) const {
+    memory.sums.reserve(sums_size());
+    const std::size_t at_once = samples_at_once(samples);
+    memory.bytes.reserve(std::max(at_once * planes_.size(at_once > 1 ? out_.height : band_rows()),
+                                  planes_.size(band_rows())) +
+                         planes_.tail());
+  }
+
+ private:
+  /// The sums of one kernel: few, so that the next products overlap with what consumes these.
+  static constexpr int chunk_pixels = 2 * tile_rows;
+  /// Of copies, in a second-level cache of 2 MiB: of several samples, and of rows of one.
+  static constexpr std::size_t cached_bytes = 1048576, band_bytes = 262144;
+
+  /// Rows of samples that are copied at once.
+  struct band {
+    std::size_t first_sample, samples;
+    int first_row, rows;
+    std::uint8_t* bytes;
+    std::ptrdiff_t sample, group;  // from one to the next, in bytes
+    std::int32_t* sums;            // (2, pixels of a chunk, V)
+  };
+
+  static constexpr std::size_t sums_size() { return 2 * chunk_pixels * std::size_t{V}; }
+  [[nodiscard]] std::size_t samples_at_once(std::size_t samples) const {
+    return std::clamp(cached_bytes / planes_.size(out_.height), std::size_t{1},
+                      std::max(samples, std::size_t{1}));
+  }
+  [[nodiscard]] int band_rows() const {
+    const std::size_t one = planes_.size(1), further = planes_.size(2) - one;
+    if (one >= band_bytes) return 1;
+    return static_cast<int>(
+        std::min(1 + (band_bytes - one) / further, static_cast<std::size_t>(out_.height)));
+  }
+  /// With several samples only if windows are single pixels.
+  [[nodiscard]] pixel_sequence sequence_of(int first_row, int rows, std::size_t samples) const {
+    return {out_.width, planes_.pitch, first_row, rows, static_cast<std::ptrdiff_t>(samples)};
+  }
+  template <class X, class ToBytes, class Consume>
+  void run_region(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
+                  int zero_point, const std::int8_t* packed, const std::int32_t* initial,
+                  const Consume& consume, const byte_region& r) const {
     if (r.empty() || samples == 0) return;
     const std::size_t at_once = samples_at_once(samples);
     const int most_rows = at_once > 1 ? r.rows() : std::min(r.rows(), band_rows());
     const bool together = planes_.pointwise();
     const auto count_of = [&](std::size_t first) { return std::min(at_once, samples - first); };
-    Unit unit(byte_tile_shapes<V>(static_cast<int>(
-        std::min<std::ptrdiff_t>(tile_rows, pixels_of(most_rows, together ? count_of(0) : 1)))));
+    Unit unit(byte_tile_shapes<V>(static_cast<int>(std::min<std::ptrdiff_t>(
+        tile_rows, sequence_of(0, most_rows, together ? count_of(0) : 1).size()))));
     band b{};
     b.sums = memory.sums.reserve(sums_size());
     for (b.first_sample = 0; b.first_sample < samples; b.first_sample += b.samples) {
@@ -152,66 +207,17 @@ class byte_correlation_by_tiles {
       }
     }
   }
-
-  /// Makes `memory` as large as run_samples of up to so many samples of any input needs.
-  void reserve(byte_scratch& memory, std::size_t samples) const {
-    memory.sums.reserve(sums_size());
-    const std::size_t at_once = samples_at_once(samples);
-    memory.bytes.reserve(std::max(at_once * planes_.size(at_once > 1 ? out_.height : band_rows()),
-                                  planes_.size(band_rows())) +
-                         planes_.tail());
-  }
-
- private:
-  static constexpr std::ptrdiff_t weight_tile = std::ptrdiff_t{tile_rows} * 4 * V;
-  /// The sums of one kernel: few, so that the next products overlap with what consumes these.
-  static constexpr int chunk_pixels = 2 * tile_rows;
-  /// Of copies, in a second-level cache of 2 MiB: of several samples, and of rows of one.
-  static constexpr std::size_t cached_bytes = 1048576, band_bytes = 262144;
-
-  /// Rows of samples that are copied at once.
-  struct band {
-    std::size_t first_sample, samples;
-    int first_row, rows;
-    std::uint8_t* bytes;
-    std::ptrdiff_t sample, group;  // from one to the next, in bytes
-    std::int32_t* sums;            // (2, pixels of a chunk, V)
-  };
-
-  [[nodiscard]] std::ptrdiff_t tiles_size() const { return (filter_blocks_ + 1) / 2 * pair_size_; }
-  static constexpr std::size_t sums_size() { return 2 * chunk_pixels * std::size_t{V}; }
-  [[nodiscard]] std::size_t samples_at_once(std::size_t samples) const {
-    return std::clamp(cached_bytes / planes_.size(out_.height), std::size_t{1},
-                      std::max(samples, std::size_t{1}));
-  }
-  [[nodiscard]] int band_rows() const {
-    const std::size_t one = planes_.size(1), further = planes_.size(2) - one;
-    if (one >= band_bytes) return 1;
-    return static_cast<int>(
-        std::min(1 + (band_bytes - one) / further, static_cast<std::size_t>(out_.height)));
-  }
-  /// Of the sequence that has the output's pixels of so many rows of so many samples.
-  [[nodiscard]] std::ptrdiff_t pixels_of(int rows, std::size_t samples) const {
-    return static_cast<std::ptrdiff_t>(samples) * rows * planes_.pitch -
-           (planes_.pitch - out_.width);
-  }
-  [[nodiscard]] byte_region region_of(core::equal_part part) const {
-    const auto pair = static_cast<std::size_t>(pair_size_);
-    return byte_regions{filter_blocks_, out_.height, pair * static_cast<std::size_t>(out_.width),
-                        pair, planes_.size(out_.height) / static_cast<std::size_t>(out_.height)}
-        .of(part);
-  }
-
   template <class Consume>
   void correlate(Unit& unit, const band& b, int f, bool further, const std::int8_t* packed,
                  const std::int32_t* initial, const Consume& consume) const {
-    const bool together = planes_.pointwise(), two = f + 1 < filter_blocks_;
-    const std::ptrdiff_t pixels = pixels_of(b.rows, together ? b.samples : 1);
+    const bool together = planes_.pointwise(), two = f + 1 < packed_.filter_blocks;
+    const pixel_sequence sequence = sequence_of(b.first_row, b.rows, together ? b.samples : 1);
+    const std::ptrdiff_t pixels = sequence.size();
     byte_tile_memory at{.x_step = planes_.step(),
                         .x_group = b.group,
                         .x_phase = planes_.phase(b.rows),
                         .x_row = planes_.row(),
-                        .w = packed + f / 2 * pair_size_,
+                        .w = packed + f / 2 * packed_.pair_size,
                         .initial = initial + f * V,
                         .sums = b.sums,
                         .sums_block = chunk_pixels * V,
@@ -222,11 +228,11 @@ class byte_correlation_by_tiles {
     if (further) {
       const std::ptrdiff_t kernels = (pixels + chunk_pixels - 1) / chunk_pixels *
                                      static_cast<std::ptrdiff_t>(together ? 1 : b.samples),
-                           lines = 2 * weight_tile / 64;
-      at.prefetch = reinterpret_cast<const char*>(at.w + pair_size_);
+                           lines = 2 * packed_.tile / 64;
+      at.prefetch = reinterpret_cast<const char*>(at.w + packed_.pair_size);
       at.prefetch_lines = static_cast<int>((lines + kernels - 1) / kernels);
     }
-    const char* const end = at.prefetch == nullptr ? nullptr : at.prefetch + pair_size_;
+    const char* const end = at.prefetch == nullptr ? nullptr : at.prefetch + packed_.pair_size;
     for (std::size_t n = 0; n < (together ? 1 : b.samples); ++n) {
       const std::uint8_t* const x = b.bytes + static_cast<std::ptrdiff_t>(n) * b.sample;
       for (std::ptrdiff_t first = 0; first < pixels; first += chunk_pixels) {
@@ -239,33 +245,17 @@ class byte_correlation_by_tiles {
         else
           two_tiles ? sum_byte_tiles<V, 2, 1>(unit, at) : sum_byte_tiles<V, 1, 1>(unit, at);
         for (int block = 0; block < (two ? 2 : 1); ++block)
-          consume_pixels(b, n, f + block, first, last, last < pixels,
-                         b.sums + std::ptrdiff_t{block} * chunk_pixels * V, consume);
+          sequence.for_each_run(
+              first, last,
+              [&](std::size_t sample, std::size_t pixel, std::ptrdiff_t place, std::size_t count) {
+                consume(b.first_sample + n + sample,
+                        chunk{f + block, 1, pixel, count,
+                              b.sums + (std::ptrdiff_t{block} * chunk_pixels + place - first) * V,
+                              last < pixels ? std::size_t{chunk_pixels} : 0});
+              });
       }
     }
   }
-  /// Calls consume for the output's pixels among first .. last-1 of the sequence.
-  template <class Consume>
-  void consume_pixels(const band& b, std::size_t n, int f, std::ptrdiff_t first,
-                      std::ptrdiff_t last, bool more, const std::int32_t* sums,
-                      const Consume& consume) const {
-    // Without gaps a run is all that belongs to a sample, else to a row.
-    const bool together = planes_.pointwise();
-    const std::ptrdiff_t width = out_.width, run = together ? b.rows * width : width,
-                         pitch = together ? run : planes_.pitch;
-    for (std::ptrdiff_t p = first; p < last;) {
-      const std::ptrdiff_t i = p / pitch, j = p % pitch, next = std::min((i + 1) * pitch, last);
-      if (j < run) {
-        const std::ptrdiff_t of_sample = b.first_row * width + (together ? 0 : i * width) + j;
-        consume(b.first_sample + n + (together ? static_cast<std::size_t>(i) : 0),
-                chunk{f, 1, static_cast<std::size_t>(of_sample),
-                      static_cast<std::size_t>(std::min(next, i * pitch + run) - p),
-                      sums + (p - first) * V, more ? std::size_t{chunk_pixels} : 0});
-      }
-      p = next;
-    }
-  }
-
   template <class Out>
   static Out scaled(std::int32_t sum, float scale) {
     if constexpr (std::same_as<Out, float>)
@@ -286,8 +276,7 @@ class byte_correlation_by_tiles {
   byte_planes<V> planes_;
   convolution_problem p_;  // the planes'
   extent out_;
-  int filter_blocks_;
-  std::ptrdiff_t pair_size_;  // of the tiles of two blocks of filters
+  packed_byte_tiles<V> packed_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
