@@ -21,6 +21,8 @@ using support::drawn;
 namespace {
 
 constexpr int V = detail::ops::lanes<float>;
+using default_correlation = detail::ops::default_byte_correlation<V>;
+using by_tiles = detail::ops::byte_correlation_by_tiles<V, detail::ops::default_tile_unit>;
 
 /// A convolution whose outputs fill about four times the range of Out.
 template <class Out>
@@ -45,7 +47,7 @@ integer_convolution random_convolution(const convolution_problem& p, std::uint64
 }
 
 /// `reader`: of the copy in bytes; or null. `parts`: run one after another, the last first.
-template <class In, class Out>
+template <class In, class Out, class Correlation = default_correlation>
 bool equals_definition(const integer_convolution& c, bool adds,
                        const packed_convolution<V>* reader = nullptr, std::size_t parts = 1) {
   using layers = direct_layers<V>;
@@ -70,7 +72,7 @@ bool equals_definition(const integer_convolution& c, bool adds,
       at(blocked_residual, n, static_cast<std::int32_t*>(nullptr))[k] = residual[i];
     });
   }
-  const packed_convolution<V> packed(c, adds ? 1 << 20 : 0);
+  const packed_convolution<V, Correlation> packed(c, adds ? 1 << 20 : 0);
   detail::ops::byte_scratch scratch;
   for (std::size_t k = parts; k-- > 0;)
     packed.run(scratch, at(blocked_x, 0, static_cast<In*>(nullptr)),
@@ -187,5 +189,30 @@ TEST_CASE("packed_convolution: the largest bias and the longest sum do not leave
   for (const int zero_point : {0, 255}) {
     c.zero_point = zero_point;
     CHECK(equals_definition<std::uint8_t, std::int32_t>(c, false));
+  }
+}
+
+TEST_CASE("packed_convolution: by AMX's tiles, in parts, with residuals and copies") {
+  const auto reading = [](int filters) {
+    auto c = random_convolution<std::uint8_t>({{filters, 9, 9}, 16}, 8);
+    c.input_factor = fixed_point::from_real(1.0 / (1 << 16));
+    return c;
+  };
+  for (const convolution_problem& p :
+       {convolution_problem{{16, 19, 16}, 40, 3, 1, 1}, convolution_problem{{3, 9, 8}, 16, 3, 2, 1},
+        convolution_problem{{80, 7, 7}, 64, 1, 2, 0}, convolution_problem{{64, 7, 7}, 80, 3, 1, 1},
+        convolution_problem{{33, 5, 4}, 3, 1, 1, 0}}) {
+    const auto bytes = random_convolution<std::uint8_t>(p, 5);
+    const auto stream = random_convolution<std::int32_t>(p, 6);
+    const auto layer = reading(p.filters);
+    const packed_convolution<V> reader(layer, 0);
+    for (const std::size_t parts : {1u, 3u}) {
+      CHECK(equals_definition<std::uint8_t, std::uint8_t, by_tiles>(bytes, false, nullptr, parts));
+      CHECK(equals_definition<std::int32_t, std::uint8_t, by_tiles>(bytes, true, nullptr, parts));
+      CHECK(equals_definition<std::uint8_t, std::int32_t, by_tiles>(stream, true, nullptr, parts));
+      if (p.filters > 4)
+        CHECK(
+            equals_definition<std::uint8_t, std::int32_t, by_tiles>(stream, true, &reader, parts));
+    }
   }
 }

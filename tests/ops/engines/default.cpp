@@ -22,14 +22,17 @@ using detail::ops::engine_name;
 static_assert(std::same_as<engine_for<cpu, fp32>::type, winograd>);
 static_assert(std::same_as<engine_for<cpu, fp16>::type, winograd>);
 static_assert(std::same_as<engine_for<cpu, fp64>::type, direct>);
-static_assert(std::same_as<engine_for<cpu, int8>::type, direct>);
 #if defined(__AMX_TILE__)
+static_assert(std::same_as<engine_for<cpu, int8>::type, cordee::amx>);
 static_assert(std::same_as<engine_for<cpu, bf16>::type, cordee::amx>);
-#elif (defined(__AVX512BF16__) && !defined(__cooperlake__) && !defined(__AVX512FP16__)) || \
+#else
+static_assert(std::same_as<engine_for<cpu, int8>::type, direct>);
+#if (defined(__AVX512BF16__) && !defined(__cooperlake__) && !defined(__AVX512FP16__)) || \
     defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 static_assert(std::same_as<engine_for<cpu, bf16>::type, direct>);
 #else
 static_assert(std::same_as<engine_for<cpu, bf16>::type, winograd>);
+#endif
 #endif
 
 // A GPU's lines are read without its headers.

@@ -19,6 +19,9 @@
 //                                                        on Emerald Rapids
 //   cpu     bf16         Arm's BF16         direct       two products to an instruction; not timed
 //   cpu     bf16         elsewhere          winograd     it computes in fp32 there
+//   cpu     int8         AMX                amx          eight times the peak of VNNI (6,124 and
+//                                                        759 GF/s a thread, Emerald Rapids),
+//                                                        counted, not timed; 2026-11-28
 //   cpu     fp64, int8                      direct       winograd has neither
 //   cuda    int8                            tensor_core  cudnn has no convolution of bytes
 //   cuda    fp64                            reference    no other engine of a GPU has it
@@ -53,6 +56,7 @@ template <class D, class P>
 consteval engine_name default_engine() {
   using N = typename precision::activation_of<P>::type;
   if constexpr (std::same_as<D, cpu>) {
+    if (Quantized<P> && bfloat_tiles) return engine_name::amx;
     if (Quantized<P> || std::same_as<N, double>) return engine_name::direct;
     if (std::same_as<N, bfloat> && bfloat_tiles) return engine_name::amx;
     if (std::same_as<N, bfloat> && bfloat_dots) return engine_name::direct;

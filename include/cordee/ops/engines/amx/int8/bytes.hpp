@@ -52,6 +52,31 @@ class permitted_byte_correlation {
       by.run_samples(memory, samples, x_of, to_bytes, zero_point, packed, initial, consume, part);
     });
   }
+  static constexpr bool fuses = requires {
+    requires byte_correlation_by_tiles<V, Unit>::fuses;
+    requires byte_correlation<V, byte_dots>::fuses;
+  };
+  template <class X, class ToBytes, class Y, class EpilogueOf>
+  void run_fused(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
+                 int zero_point, const std::int8_t* packed, const std::int32_t* initial,
+                 const Y& y_of, const EpilogueOf& epilogue_of, const byte_region& r) const {
+    with_kernel([&](const auto& by) {
+      by.run_fused(memory, samples, x_of, to_bytes, zero_point, packed, initial, y_of, epilogue_of,
+                   r);
+    });
+  }
+  [[nodiscard]] byte_region region_of(core::equal_part part) const {
+    return with_kernel([&](const auto& by) { return by.region_of(part); });
+  }
+  [[nodiscard]] int rows() const {
+    return with_kernel([](const auto& by) { return by.rows(); });
+  }
+  [[nodiscard]] int row_pixels() const {
+    return with_kernel([](const auto& by) { return by.row_pixels(); });
+  }
+  [[nodiscard]] byte_region rows_region(int first, int last) const {
+    return with_kernel([&](const auto& by) { return by.rows_region(first, last); });
+  }
   void reserve(byte_scratch& memory, std::size_t samples) const {
     with_kernel([&](const auto& by) { by.reserve(memory, samples); });
   }
