@@ -8,7 +8,6 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -89,8 +88,8 @@ class run_operations {
   /// Metrics of the mean model over the batches of all ranks: this rank's are `batches`, a range;
   /// count(batch) is how many samples one has. For a model of data of your own. Ranks may have
   /// different numbers of batches.
-  template <std::ranges::input_range Batches, class Count>
-    requires std::invocable<const Count&, std::ranges::range_reference_t<Batches>>
+  template <class Batches, class Count>
+    requires requires(Batches& batches, const Count& count) { count(*std::begin(batches)); }
   metrics evaluate(Batches&& batches, const Count& count) {
     return run().abort_peers_on_throw(
         [&] { return train::evaluate_batches(run(), batches, count); });
