@@ -69,7 +69,7 @@ struct amx_with {
                 "engine amx needs a build for AMX: compile with -march=sapphirerapids or later "
                 "(-mamx-tile -mamx-bf16 -mamx-int8), or name engine winograd or direct");
 
-  using narrow = winograd_with<Bytes, Dots, BfloatDots>;  ///< Computes other precisions.
+  using others = winograd_with<Bytes, Dots, BfloatDots>;  ///< Computes other precisions.
   static constexpr std::string_view name = "amx";         ///< See ConvolutionEngine.
 
   /// Returns by what it multiplies bf16, for logs.
@@ -87,7 +87,7 @@ struct amx_with {
     if constexpr (std::same_as<N, bfloat>)
       return tile_block_size(channels);
     else
-      return narrow::template block<N>(channels);
+      return others::template block<N>(channels);
   }
   /// Returns the numbers of both copies of the weights.
   template <class N>
@@ -95,7 +95,7 @@ struct amx_with {
     if constexpr (std::same_as<N, bfloat>)
       return tile_packed_weights(p, false).size() + tile_packed_weights(p, true).size();
     else
-      return narrow::template packed_size<N>(p);
+      return others::template packed_size<N>(p);
   }
   /// Packed weights are rounded to bf16.
   template <class N>
@@ -108,7 +108,7 @@ struct amx_with {
       forward.pack(master, packed, s);
       tile_packed_weights(p, true).pack(master, packed + forward.size(), s);
     } else {
-      narrow::template pack<N>(p, master, packed, s);
+      others::template pack<N>(p, master, packed, s);
     }
   }
   /// See ConvolutionEngine.
@@ -121,7 +121,7 @@ struct amx_with {
     if constexpr (std::same_as<N, bfloat>)
       correlate(p, false, samples, x, packed, y, write_mode::overwrite, s);
     else
-      narrow::template fprop<N>(p, samples, x, packed, y, s);
+      others::template fprop<N>(p, samples, x, packed, y, s);
   }
   /// See ConvolutionEngine.
   template <class N>
@@ -133,7 +133,7 @@ struct amx_with {
     if constexpr (std::same_as<N, bfloat>)
       correlate(p, true, samples, dy, packed + tile_packed_weights(p, false).size(), dx, mode, s);
     else
-      narrow::template dgrad<N>(p, samples, dy, packed, dx, mode, s);
+      others::template dgrad<N>(p, samples, dy, packed, dx, mode, s);
   }
   /// Returns the memory for partial gradients.
   template <class N>
@@ -141,7 +141,7 @@ struct amx_with {
     if constexpr (std::same_as<N, bfloat>)
       return plan_amx_gradient(p, samples).workspace() * numbers_per_wide<N>;
     else
-      return narrow::template workspace<N>(p, samples, s);
+      return others::template workspace<N>(p, samples, s);
   }
   /// See ConvolutionEngine.
   template <class N>
@@ -158,7 +158,7 @@ struct amx_with {
             .run(x, dy, dw, mode, as_wide(workspace), s);
       });
     } else {
-      narrow::template wgrad<N>(p, samples, x, dy, dw, mode, workspace, s);
+      others::template wgrad<N>(p, samples, x, dy, dw, mode, workspace, s);
     }
   }
 

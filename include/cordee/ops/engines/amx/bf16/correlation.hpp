@@ -21,6 +21,7 @@
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/amx/tiles/phase_planes.hpp>
+#include <cordee/ops/engines/amx/tiles/phase_walk.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
@@ -107,13 +108,16 @@ class tile_correlation {
                         y_size = sample_size(plan.out, plan.out_block),
                         together = static_cast<std::size_t>(plan.together);
       const std::size_t tasks = plan.in_place ? parts : std::min(parts, needed_parts(n, workers));
+      std::vector<phase_walk> walks;  // one for each phase that has taps
+      for (int phase = 0; phase < plan.phases(); ++phase)
+        if (!plan.is_empty(phase)) walks.emplace_back(plan, phase, y_size);
       device::parallel_dynamic(s, n * tasks, [&](std::size_t task) {
         const std::size_t group = task / tasks, part = task % tasks;
         const filter_range filters{
             static_cast<int>(2 * (pairs * part / tasks)),
             static_cast<int>(std::min(columns, 2 * (pairs * (part + 1) / tasks)))};
-        run_group(plan, filters, x + group * together * x_size, x_size, weights,
-                  y + group * together * y_size, y_size, mode == write_mode::add);
+        run_group(plan, walks, filters, x + group * together * x_size, x_size, weights,
+                  {y + group * together * y_size, y_size, mode == write_mode::add});
       });
       const std::size_t done = n * together;
       samples -= groups * plan.together;
@@ -135,9 +139,7 @@ class tile_correlation {
   };
   struct thread_memory {
     scratch<bfloat> planes;
-    scratch<float> sums;                  // (64, 16) or (32, 32)
-    std::vector<std::ptrdiff_t> offsets;  // of steps
-    std::vector<std::ptrdiff_t> targets;  // of each row of each tile in y; -1: none
+    scratch<float> sums;  // (64, 16) or (32, 32)
   };
   /// Each part of the filters copies the planes again: no more parts than keep the workers busy.
   static std::size_t needed_parts(std::size_t groups, int workers) {
@@ -145,74 +147,48 @@ class tile_correlation {
     return groups % n == 0 || groups >= 4 * n ? 1 : (n + groups - 1) / groups;
   }
 
-  void run_group(const tile_correlation_plan& plan, const filter_range& filters, const bfloat* x,
-                 std::size_t x_size, const bfloat* weights, bfloat* y, std::size_t y_size,
-                 bool add) const {
+  void run_group(const tile_correlation_plan& plan, const std::vector<phase_walk>& walks,
+                 const filter_range& filters, const bfloat* x, std::size_t x_size,
+                 const bfloat* weights, const output& to) const {
     thread_local thread_memory memory;
     if (!plan.in_place) {
       bfloat* const planes = memory.planes.reserve(plan.plane_size());
       fill_planes(plan, x, plan.together, x_size, planes);
       x = planes;
     }
-    const output to{y, y_size, add};
-    for (int phase = 0; phase < plan.phases(); ++phase) {
-      if (plan.is_empty(phase)) {
-        if (!add) clear(plan, phase, filters, to);
-        continue;
-      }
-      list_targets(plan, phase, y_size, memory.targets);
-      run_phase(plan, phase, filters, x, weights, to, memory);
-      weights += plan.phase_weights(phase);
+    float* const sums = memory.sums.reserve(std::size_t{64} * tile_filters);
+    for (const phase_walk& walk : walks) {
+      run_phase(plan, walk, filters, x, weights, to, sums);
+      weights += plan.phase_weights(walk.phase);
     }
+    if (!to.add)
+      for (int phase = 0; phase < plan.phases(); ++phase)
+        if (plan.is_empty(phase)) clear(plan, phase, filters, to);
   }
 
-  /// Where the 16 rows of each tile go.
-  static void list_targets(const tile_correlation_plan& plan, int phase, std::size_t y_size,
-                           std::vector<std::ptrdiff_t>& targets) {
-    const tile_phase rows = plan.row_phase(phase), columns = plan.column_phase(phase);
-    const int pitch = plan.output_pitch(), together = plan.together;
-    targets.clear();
-    for (int tile = 0, next = 0; tile < plan.tiles(phase); ++tile)
-      for (int m = 0; m < tile_rows; ++m) {
-        const int position = plan.tile_start(phase, tile) + m, n = position % together,
-                  i = position / together / pitch, j = position / together % pitch;
-        if (position < next || i >= rows.outputs || j >= columns.outputs) {
-          targets.push_back(-1);
-          continue;
-        }
-        next = position + 1;
-        targets.push_back(static_cast<std::ptrdiff_t>(y_size) * n +
-                          pixel_at(plan, rows, columns, i, j));
-      }
-  }
-
-  void run_phase(const tile_correlation_plan& plan, int phase, const filter_range& filters,
-                 const bfloat* x, const bfloat* weights, const output& to,
-                 thread_memory& memory) const {
-    const int steps = plan.steps(phase), bytes = plan.chunk_bytes(phase);
-    memory.offsets.clear();
-    for (int i = 0; i < steps; ++i) memory.offsets.push_back(plan.step_offset(phase, i));
+  void run_phase(const tile_correlation_plan& plan, const phase_walk& walk,
+                 const filter_range& filters, const bfloat* x, const bfloat* weights,
+                 const output& to, float* sums) const {
+    const int bytes = plan.chunk_bytes(walk.phase), tiles = static_cast<int>(walk.starts.size()),
+              steps = static_cast<int>(walk.offsets.size());
     tile_shapes shapes;
     for (int t = 0; t < 4; ++t) shapes.set(t, tile_rows, tile_bytes);
     for (int t = 4; t < 6; ++t) shapes.set(t, tile_rows, bytes);
     for (int t = 6; t < 8; ++t) shapes.set(t, bytes / 4, tile_bytes);
     Unit unit(shapes);
-    const std::ptrdiff_t tile = plan.weight_tile(phase);
+    const std::ptrdiff_t tile = plan.weight_tile(walk.phase);
     tile_operands of{.x = {},
                      .x_pitch = std::ptrdiff_t{plan.columns.step} * plan.pixel * 2,
-                     .offsets = memory.offsets.data(),
+                     .offsets = walk.offsets.data(),
                      .steps = steps,
                      .weights = weights,
                      .tile = tile};
-    float* const sums = memory.sums.reserve(std::size_t{64} * tile_filters);
-    const int tiles = plan.tiles(phase);
-    const std::ptrdiff_t* const targets = memory.targets.data();
+    const std::ptrdiff_t* const targets = walk.targets.data();
     const auto set_pixels = [&](int first, int count) {
       for (int a = 0; a < count; ++a)
-        of.x[a] =
-            x + std::ptrdiff_t{plan.tile_start(phase, first + a)} * plan.columns.step * plan.pixel;
+        of.x[a] = x + walk.starts[static_cast<std::size_t>(first + a)];
     };
-    constexpr std::ptrdiff_t cached = 393216;  // numbers of weights
+    constexpr std::ptrdiff_t cached = 262144;  // numbers of weights
     const auto at_once = static_cast<int>(std::max<std::ptrdiff_t>(1, cached / (2 * steps * tile)));
     const int pairs_end = filters.first + (filters.last - filters.first) / 2 * 2;
     for (int part = filters.first; part < pairs_end; part += 2 * at_once)
@@ -281,15 +257,8 @@ class tile_correlation {
             to.y + static_cast<std::ptrdiff_t>(to.sample) * n + b * block_pitch(plan);
         for (int i = 0; i < rows.outputs; ++i)
           for (int j = 0; j < columns.outputs; ++j)
-            std::fill_n(block + pixel_at(plan, rows, columns, i, j), plan.out_block, bfloat{});
+            std::fill_n(block + output_pixel(plan, rows, columns, i, j), plan.out_block, bfloat{});
       }
-  }
-  /// Output (i, j) of a phase in a block of y.
-  static std::ptrdiff_t pixel_at(const tile_correlation_plan& plan, const tile_phase& rows,
-                                 const tile_phase& columns, int i, int j) {
-    const int h = rows.output + i * plan.rows.output_step,
-              l = columns.output + j * plan.columns.output_step;
-    return (std::ptrdiff_t{h} * plan.out.width + l) * plan.out_block;
   }
   static std::ptrdiff_t block_pitch(const tile_correlation_plan& plan) {
     return static_cast<std::ptrdiff_t>(plan.out.pixels()) * plan.out_block;

@@ -6,58 +6,74 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <type_traits>
 
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Runs of the plane's pixels u .. u + count - 1 of a row that are adjacent in it: f(u, count).
-template <class F>
-void for_adjacent_pixels(const tile_correlation_plan& plan, int first, int last, const F& f) {
-  const int step = plan.together == 1 ? std::max(1, last - first) : plan.columns.step;
-  for (int u = first; u < last;) {
-    const int end = plan.together == 1 ? last : std::min(last, (u / step + 1) * step);
-    f(u, end - u);
-    u = end;
-  }
-}
-
-/// Pixels of an input row from pixel `first` of the plane on, `count` of them: blocks of `from`
-/// numbers become blocks of `to`, with zeros behind them.
+/// `count` pixels of one sample in a row of the plane, whose samples lie together in groups of as
+/// many pixels as the stride.
 template <class N>
-void copy_pixels(const N* x, int spacing, int from, int to, int count, N* plane) {
-  const auto block = static_cast<std::size_t>(from) * sizeof(N);
-  if (from == to && spacing == 1) {
-    std::memcpy(plane, x, block * static_cast<std::size_t>(count));
-    return;
-  }
-  for (int i = 0; i < count; ++i, x += std::ptrdiff_t{spacing} * from, plane += to) {
-    if (from == tile_channels && to == tile_channels) {
-      std::memcpy(plane, x, tile_channels * sizeof(N));  // of a known size
-      continue;
+class plane_pixels {
+ public:
+  plane_pixels(const tile_correlation_plan& plan, N* first)
+      : at_(first),
+        size_(plan.pixel),
+        step_(plan.columns.step),
+        jump_((std::ptrdiff_t{plan.together} - 1) * plan.columns.step * plan.pixel) {}
+
+  /// f(address) for the next `count` pixels.
+  template <class F>
+  void next(int count, const F& f) {
+    for (; count > 0; --count) {
+      f(at_);
+      at_ += size_;
+      if (++in_group_ == step_) in_group_ = 0, at_ += jump_;
     }
-    std::memcpy(plane, x, block);
-    std::fill(plane + from, plane + to, N{});
   }
-}
+
+ private:
+  N* at_;
+  int size_, step_, in_group_ = 0;
+  std::ptrdiff_t jump_;
+};
 
 /// One row of the plane: sample n's row `x` of one block, or zeros if it is null.
 template <class N>
 void fill_plane_row(const tile_correlation_plan& plan, const N* x, int n, int u, N* plane) {
   const tile_axis& columns = plan.columns;
   const int left = x == nullptr ? plan.row_pixels : columns.left,
-            last = x == nullptr ? left : left + columns.inside;
-  N* const sample = plane + std::ptrdiff_t{n} * columns.step * plan.pixel;
-  const auto zeros = [&](int from, int count) {
-    std::fill_n(sample + plan.at(u, from), std::ptrdiff_t{count} * plan.pixel, N{});
+            inside = x == nullptr ? 0 : columns.inside, right = plan.row_pixels - left - inside;
+  N* to = plane + plan.at(u, 0) + std::ptrdiff_t{n} * columns.step * plan.pixel;
+  if (x != nullptr) x += std::ptrdiff_t{columns.first + left * columns.spacing} * plan.in_block;
+  const auto size = static_cast<std::ptrdiff_t>(plan.pixel);
+  if (plan.together == 1 && plan.pixel == plan.in_block && columns.spacing == 1) {
+    std::fill_n(to, left * size, N{});
+    to = std::copy_n(x, inside * size, to + left * size);
+    std::fill_n(to, right * size, N{});
+    return;
+  }
+  plane_pixels<N> pixels(plan, to);
+  const auto zero = [size](N* pixel) { std::fill_n(pixel, size, N{}); };
+  pixels.next(left, zero);
+  const std::ptrdiff_t spacing = std::ptrdiff_t{columns.spacing} * plan.in_block;
+  const auto copy = [&](auto channels, auto numbers) {
+    pixels.next(inside, [&](N* pixel) {
+      std::copy_n(x, channels, pixel);
+      for (int i = channels; i < numbers; ++i) pixel[i] = N{};
+      x += spacing;
+    });
   };
-  for_adjacent_pixels(plan, 0, left, zeros);
-  for_adjacent_pixels(plan, left, last, [&](int from, int count) {
-    copy_pixels(x + std::ptrdiff_t{columns.first + from * columns.spacing} * plan.in_block,
-                columns.spacing, plan.in_block, plan.pixel, count, sample + plan.at(u, from));
-  });
-  for_adjacent_pixels(plan, last, plan.row_pixels, zeros);
+  // Sizes that the compiler knows take a fraction of the time.
+  if (plan.pixel == tile_channels)
+    copy(std::integral_constant<int, tile_channels>{},
+         std::integral_constant<int, tile_channels>{});
+  else if (plan.in_block == 3)
+    copy(std::integral_constant<int, 3>{}, std::integral_constant<int, 4>{});
+  else
+    copy(plan.in_block, plan.pixel);
+  pixels.next(right, zero);
 }
 
 /// The planes of `samples` samples, at most plan.together, which are `size` numbers apart.
