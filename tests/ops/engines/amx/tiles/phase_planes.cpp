@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -18,7 +19,10 @@ using namespace cordee::detail::ops;
 
 TEST_CASE("amx planes: each tap of each output finds its pixel, or zeros outside the image") {
   // Numbers are their own index, from 1, so that each is distinct and none is zero.
-  for (const convolution_problem& p : support::many_shapes)
+  std::vector<convolution_problem> shapes(std::begin(support::many_shapes),
+                                          std::end(support::many_shapes));
+  shapes.push_back({{33, 8, 8}, 32, 3, 2, 1});  // samples together behind a stride
+  for (const convolution_problem& p : shapes)
     for (const bool backward : {false, true})
       for (const int samples : {1, 4}) {
         auto plan = plan_tile_correlation(p, backward, samples);
