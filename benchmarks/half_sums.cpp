@@ -74,15 +74,14 @@ class half_sum {
   std::array<float, steps.size()> sums_{};
   int terms_ = 0;
 };
-
 struct errors {
   double norm = 0, defined = 0;
   std::array<double, steps.size()> half{};
 
   void add(half_sum sum, bool stored) {
     const auto deviation = [&](float x) {
-      const auto y = static_cast<double>(x);
-      return std::pow((stored ? rounded(y) : y) - sum.exact, 2);
+      const auto y = static_cast<double>(x), error = (stored ? rounded(y) : y) - sum.exact;
+      return error * error;
     };
     norm += sum.exact * sum.exact;
     defined += deviation(sum.defined);
@@ -107,7 +106,6 @@ struct operands {
   int samples = 0;
   std::vector<float> x, w, dy;
 };
-
 class layer_errors {
  public:
   layer_errors(const operands& of, int results, std::uint64_t seed)
@@ -182,7 +180,6 @@ class layer_errors {
   const operands& at_;
   random_sequence random_;
 };
-
 /// Engine `reference`, which keeps the operands of every layer.
 struct recording : reference {
   static inline std::vector<operands> layers;
@@ -257,7 +254,6 @@ std::vector<operands> trained(const std::string& folder, double epochs) {
   }
   return layers;
 }
-
 std::vector<operands> normal_layers() {
   std::vector<operands> layers;
   std::uint64_t seed = 0;
