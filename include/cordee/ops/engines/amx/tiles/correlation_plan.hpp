@@ -15,9 +15,9 @@
 // from t B times this. Positions between rows are computed and dropped.
 //
 // A step multiplies at most 64 bytes of each pixel: one tap, or of fewer than 32 channels a part of
-// the S B adjacent numbers of a window row. Where these are not a multiple of the part, the last one
-// multiplies up to six numbers beyond them by zero: an infinity there makes a NaN of the sum of the
-// pixel before it, too. The input gradient of a layer of stride t is t x t
+// the S B adjacent numbers of a window row. Where these are not a multiple of the part, the last
+// one multiplies up to six numbers beyond them by zero: an infinity there makes a NaN of the sum
+// of the pixel before it, too. The input gradient of a layer of stride t is t x t
 // correlations of stride 1, its phases: each of the remainders of an output row's and column's
 // index modulo t, with the taps that reach it, in the order of the pixels that they read.
 #pragma once
