@@ -136,3 +136,25 @@ TEST_CASE("with_mean_model: has the mean of the ranks' weights, and restores the
     return 0;
   });
 }
+
+TEST_CASE("with_mean_model: restores the weights of a rank whose function throws") {
+  std::array<bool, 2> restored{};
+  const std::string message = error_message([&] {
+    threads::launch(2, [&](threads comm) {
+      quadratic<fp64> model{.shift = spread(comm.rank(), 2)};
+      trainer run{model, local_steps{sgd{.momentum = 0}, 8}, learning_rates({0.1}), ring{comm}};
+      run.step(std::array{one_each(2)}, 0);
+      const auto before = copy(run.weights());
+      try {
+        run.with_mean_model([] { throw error("no disk"); });
+      } catch (const error&) {
+        restored[static_cast<std::size_t>(comm.rank())] =
+            same_bits(before, copy(run.weights())) &&
+            run.packed_parameters().span()[0] == before[0];
+      }
+    });
+  });
+  CHECK(contains(message, "no disk"));
+  CHECK(restored[0]);
+  CHECK(restored[1]);
+}

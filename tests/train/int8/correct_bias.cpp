@@ -10,6 +10,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/int8/correct_bias.hpp>
+#include <cordee/train/int8/quantization_report.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/ranks.hpp"
@@ -98,6 +99,18 @@ TEST_CASE("correct_bias: removes the errors' means over all ranks' samples") {
       }
   }
   REQUIRE(first.size() == 16);
+}
+
+TEST_CASE("quantization_report::from: another network's layers on one rank end it on every rank") {
+  CHECK(contains(error_at_peer([](threads comm) {
+                   resnet<8, int8, cpu, small> net;
+                   trainer run{net, sgd{}, steady, ring{comm}};
+                   auto feed = feed_of(comm);
+                   auto layers = calibrate(run, feed, 1);
+                   if (comm.rank() == 0) layers.pop_back();
+                   (void)quantization_report::from(run, layers, data, feed.normalization());
+                 }),
+                 "quantization_report: the layers are not those that calibrate returned"));
 }
 
 TEST_CASE("correct_bias: the layers of another network on one rank end it on every rank") {

@@ -116,7 +116,7 @@ template <class Run, class S>
 }
 
 /// f() with the exact mean of what differs between ranks, of the weights' average where the
-/// optimizer keeps one; both are restored afterwards.
+/// optimizer keeps one; both are restored afterwards, too if f throws.
 template <class Run, class F>
 auto with_mean_model(Run& run, const F& f) {
   using real = typename Run::Real;
@@ -141,11 +141,19 @@ auto with_mean_model(Run& run, const F& f) {
     device.copy(range.data, before.span().data, range.size * sizeof(real), s);
     pack();
   };
+  const auto or_restore = [&] {
+    try {
+      return f();
+    } catch (...) {
+      restore();
+      throw;
+    }
+  };
   if constexpr (std::is_void_v<decltype(f())>) {
-    f();
+    or_restore();
     restore();
   } else {
-    auto result = f();  // not const: it may be a type that only moves
+    auto result = or_restore();  // not const: it may be a type that only moves
     restore();
     return result;
   }
