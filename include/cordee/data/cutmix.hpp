@@ -31,11 +31,7 @@ struct cutmix {
   double alpha = 1;
 
   /// Whether samples are mixed. @throws usage_error for an alpha out of its range.
-  [[nodiscard]] bool active() const {
-    if (alpha == 0) return false;
-    detail::data::expect_beta(alpha);
-    return true;
-  }
+  [[nodiscard]] bool active() const { return detail::data::can_draw_beta(alpha); }
 
   /// Exchanges the rectangle of `a` and `b`, returns the share of the image outside it. @throws
   /// usage_error for buffers of another size than the image.

@@ -55,10 +55,12 @@ double draw_beta(std::same_as<double> auto alpha, random_sequence& random) {
   return x + y > 0 ? x / (x + y) : 0.5;  // both underflow for a tiny alpha alone
 }
 
-/// Throws usage_error unless Beta(alpha, alpha) can be drawn, or alpha is 0, for no mixing.
-inline void expect_beta(double alpha) {
-  expects(alpha >= 0.01 && alpha <= 1e6,
+/// Whether alpha is not 0, for no mixing. Throws usage_error for one of which Beta(alpha, alpha)
+/// cannot be drawn.
+inline bool can_draw_beta(double alpha) {
+  expects(alpha == 0 || (alpha >= 0.01 && alpha <= 1e6),
           "mixup, cutmix: alpha is outside 0.01 .. 1e6 (0: samples are not mixed)");
+  return alpha != 0;
 }
 
 /// Samples first .. last - 1 of an update.

@@ -26,11 +26,7 @@ struct mixup {
   double alpha = 0.2;
 
   /// Whether samples are mixed. @throws usage_error for an alpha out of its range.
-  [[nodiscard]] bool active() const {
-    if (alpha == 0) return false;
-    detail::data::expect_beta(alpha);
-    return true;
-  }
+  [[nodiscard]] bool active() const { return detail::data::can_draw_beta(alpha); }
 
   /// Averages `a` and `b` in place, rounded to bytes, and returns w. @throws usage_error for
   /// buffers of another size than the image.

@@ -58,9 +58,7 @@ struct adapt_while_combine {
   /// False where the direction has a slot, which `propose` writes.
   static constexpr bool eager = slots == 1;
   /// Those of the rank's own gradient, where the direction has a trust ratio.
-  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
-                                            ? norms_needed::never
-                                            : norms_needed::before_propose;
+  static constexpr norms_needed norms = detail::optim::local_norms_of<Optimizer>;
   /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 

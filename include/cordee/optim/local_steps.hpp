@@ -29,9 +29,7 @@ struct local_steps {
   static constexpr bool eager = false;
   static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
   /// Those of the rank's own gradient, where the wrapped optimizer needs any.
-  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
-                                            ? norms_needed::never
-                                            : norms_needed::before_propose;
+  static constexpr norms_needed norms = detail::optim::local_norms_of<Optimizer>;
 
   Optimizer optimizer{};  ///< Optimizer of each rank's own steps.
   /// Steps from one average of the weights to the next. Unit: steps, skipped ones included. Range:

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -50,6 +51,23 @@ struct wait_limits {
   duration left_grace;      // see wait_timer
   bool waits_idle = false;  // waiting is this thread's normal state: it does not count as a wait
 };
+
+/// The first of `peers` that has left the run, or -1.
+template <class Control>
+int left_peer_of(const Control& control, std::span<const int> peers) {
+  for (const int peer : peers)
+    if (control.has_left(peer)) return peer;
+  return -1;
+}
+/// The last peer of a batch's pending transfers that has, or -1.
+template <class Control, class Batch>
+int left_peer_among(const Control& control, const Batch& batch) {
+  int left = -1;
+  batch.for_pending_peers([&](int peer) {
+    if (control.has_left(peer)) left = peer;
+  });
+  return left;
+}
 
 /// Blocks until wait.ready(). Requires of a wait
 ///   ready()      polls the operation

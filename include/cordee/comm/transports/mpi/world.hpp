@@ -131,12 +131,7 @@ class mpi_world {
     static constexpr bool started() { return true; }
     void inspect() const { batch.check_pending(); }
     [[nodiscard]] int left_peer() const {
-      int left = -1;
-      if (world.control_->any_left())
-        batch.for_pending_peers([&](int peer) {
-          if (world.control_->has_left(peer)) left = peer;
-        });
-      return left;
+      return world.control_->any_left() ? left_peer_among(*world.control_, batch) : -1;
     }
     [[nodiscard]] std::string describe() const { return batch.describe_pending(); }
   };
@@ -157,11 +152,7 @@ class mpi_world {
     }
     static constexpr bool started() { return true; }
     static void inspect() {}
-    [[nodiscard]] int left_peer() const {
-      for (const int peer : expected)
-        if (world.control_->has_left(peer)) return peer;
-      return -1;
-    }
+    [[nodiscard]] int left_peer() const { return left_peer_of(*world.control_, expected); }
     [[nodiscard]] std::string describe() const { return describe_sources(expected, context); }
   };
 

@@ -123,13 +123,7 @@ class zeromq_world {
     }
     static constexpr bool started() { return true; }
     void inspect() const { world.check_connections(); }
-    [[nodiscard]] int left_peer() const {
-      int left = -1;
-      batch.for_pending_peers([&](int peer) {
-        if (world.control_.has_left(peer)) left = peer;
-      });
-      return left;
-    }
+    [[nodiscard]] int left_peer() const { return left_peer_among(world.control_, batch); }
     [[nodiscard]] std::string describe() const { return batch.describe_pending(); }
   };
   struct probe_wait {
@@ -145,11 +139,7 @@ class zeromq_world {
     }
     static constexpr bool started() { return true; }
     void inspect() const { world.check_connections(); }
-    [[nodiscard]] int left_peer() const {
-      for (const int peer : expected)
-        if (world.control_.has_left(peer)) return peer;
-      return -1;
-    }
+    [[nodiscard]] int left_peer() const { return left_peer_of(world.control_, expected); }
     [[nodiscard]] std::string describe() const { return describe_sources(expected, context); }
   };
 
