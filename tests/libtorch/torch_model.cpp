@@ -43,7 +43,7 @@ TEST_CASE("torch_model: kinds follow from modules and can be overridden") {
   }
   CHECK(table[0].shape == tensor_shape{8, 6});
   CHECK(model.describe_parameters() ==
-        "parameters and gradients of the module are views of the arena");
+        "parameters of the module are views of the arena, gradients once they are complete");
   check_contains(error_message([&] {
                    torch_model{net, loss_of, {.kinds = {{"second.wieght", kind::scale}}}};
                  }),

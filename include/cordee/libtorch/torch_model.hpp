@@ -11,10 +11,11 @@
 //   for (auto& b : *loader) run.step(b, b.data.size(0), epoch);
 //
 // The function returns the mean loss over the samples of its batch; the trainer weights it, so that
-// the gradient is that of the mean over all ranks' samples. Parameters and their gradients become
-// views of the run's arena: nothing is copied, and a bucket is exchanged as soon as backward has
-// accumulated its gradients, which a hook behind each AccumulateGrad node reports. Tensors that
-// cannot be views, of another number type or not contiguous, are copied each way a step.
+// the gradient is that of the mean over all ranks' samples. Parameters become views of the
+// run's arena. A gradient is copied there once, when backward has completed it, which a hook behind
+// each AccumulateGrad node reports, and is a view then, to which further micro-batches add; its
+// bucket is exchanged meanwhile. Parameters that cannot be views, of another number type or not
+// contiguous, are copied each way a step.
 //
 // A backward of the function's own, of an auxiliary loss, adds to the gradients as it is: right for
 // equal shares of the samples and a loss that is not scaled. A sum of losses is right always.
@@ -131,25 +132,35 @@ class bound_tensors {
       }
     }
   }
-  /// From now on backward adds to this plane; gradients of copies begin at zero.
-  void bind_gradients(device::plane_part<Real, cpu> plane) {
+  /// From now on backward adds to this plane; gradients that are copied begin undefined. Where the
+  /// plane is overwritten all are: LibTorch then takes a product's memory as the gradient, and one
+  /// copy of it costs less than zeros and an addition.
+  void bind_gradients(device::plane_part<Real, cpu> plane, write_mode mode) {
     for (std::size_t k = 0; k < trainable(); ++k) {
       entry& e = entries_[k];
       auto& gradient = e.tensor.mutable_grad();
       Real* const at = plane.origin() + e.offset;
-      if (!e.is_view || !plane.has(list_.segments()[k]))
+      if (!e.is_view || mode == write_mode::overwrite || !plane.has(list_.segments()[k]))
         gradient.reset();
       else if (!gradient.defined() || gradient.data_ptr() != static_cast<void*>(at))
         gradient = in_plane(plane.origin(), e);
     }
   }
-  /// Adds the gradient of a copy.
-  void add_copied_gradient(std::size_t k, device::plane_part<Real, cpu> plane) {
+  /// The plane has the gradient of tensor k, complete.
+  void store_gradient(std::size_t k, device::plane_part<Real, cpu> plane, write_mode mode) {
     entry& e = entries_[k];
-    if (e.is_view || !e.tensor.grad().defined() || !plane.has(list_.segments()[k])) return;
+    if (!plane.has(list_.segments()[k])) return;
     const torch::NoGradGuard no_grad;
-    in_plane(plane.origin(), e).add_(e.tensor.grad());
-    e.tensor.mutable_grad().reset();
+    auto& gradient = e.tensor.mutable_grad();
+    torch::Tensor to = in_plane(plane.origin(), e);
+    if (mode == write_mode::overwrite)
+      gradient.defined() ? to.copy_(gradient) : to.zero_();
+    else if (!e.is_view && gradient.defined())
+      to.add_(gradient);
+    if (e.is_view)
+      gradient = std::move(to);
+    else
+      gradient.reset();
   }
   /// Throws usage_error if somebody has moved or replaced a tensor of the module.
   void expect_in_place() const {
@@ -202,6 +213,7 @@ class torch_model : public custom_model<Data, P, D> {
     typename base::pass* pass = nullptr;
     std::vector<std::uint8_t> done{};
     detail::device::plane_part<Real, D> gradients{span_on<Real, D>{}};
+    write_mode mode = write_mode::add;
 
     state(std::vector<detail::libtorch::module_tensor> all, torch_model_options o)
         : tensors(std::move(all), o), options(std::move(o)) {}
@@ -210,7 +222,7 @@ class torch_model : public custom_model<Data, P, D> {
       const std::lock_guard lock(mutex);
       if (pass == nullptr || done[k] != 0) return;
       done[k] = 1;
-      tensors.add_copied_gradient(k, gradients);
+      tensors.store_gradient(k, gradients, mode);
       pass->ready(k);
     }
   };
@@ -218,6 +230,9 @@ class torch_model : public custom_model<Data, P, D> {
  public:
   using packed_parameters = typename base::packed_parameters;  ///< See Model.
   using stream = typename base::stream;                        ///< See Model.
+
+  /// See Model: backward writes every gradient of a step's first micro-batch.
+  static constexpr bool overwrites_gradients = true;
 
   /// loss(*module, batch) is the mean loss over the batch's samples, a tensor of one number.
   /// Module is a torch::nn::Module or a torch::jit::Module. @throws usage_error for one without
@@ -240,7 +255,8 @@ class torch_model : public custom_model<Data, P, D> {
   void backward(const packed_parameters& values, detail::device::plane_part<Real, D> gradients,
                 write_mode mode, const std::function<void(std::size_t)>& ready, stream s) {
     state_->gradients = gradients;
-    base::backward(values, gradients, mode, ready, s);
+    state_->mode = mode;
+    base::backward(values, gradients, write_mode::add, ready, s);
     state_->tensors.store(values.data, true);
   }
   /// See Model: backward leaves out what is frozen.
@@ -284,11 +300,11 @@ class torch_model : public custom_model<Data, P, D> {
     std::size_t bytes = 0;
     for (const auto& e : state_->tensors.entries())
       if (!e.is_view) bytes += static_cast<std::size_t>(e.tensor.numel()) * sizeof(Real);
-    return bytes == 0 ? "parameters and gradients of the module are views of the arena"
-                      : concat(
-                            "parameters and gradients of the module are views of the arena, but "
-                            "for ",
-                            detail::core::grouped(bytes), " bytes, which are copied each way");
+    constexpr std::string_view views =
+        "parameters of the module are views of the arena, gradients once they are complete";
+    return bytes == 0 ? std::string(views)
+                      : concat(views, ", but for ", detail::core::grouped(bytes),
+                               " bytes, which are copied each way");
   }
 
  private:
@@ -323,7 +339,7 @@ class torch_model : public custom_model<Data, P, D> {
     s.set_training(pass.trains());
     const torch::AutoGradMode mode(pass.trains());
     const auto count = static_cast<double>(pass.update().count);
-    if (pass.trains()) s.tensors.bind_gradients(s.gradients);
+    if (pass.trains()) s.tensors.bind_gradients(s.gradients, s.mode);
     torch::Tensor loss = s.loss(data);
     if (!loss.defined() || loss.numel() != 1)
       throw usage_error(

@@ -80,6 +80,8 @@ concept ImageModel = Model<M> && std::same_as<batch_of<M>, batch<typename M::dev
 //   look_ahead(packed, batches, seed, step)   before each step, the micro-batches of the next one
 //   pack_anew(plane, packed, s)               packs weights that do not follow from those before
 //   state(packed), restore(packed, numbers, s)    what a checkpoint saves beside the planes
+//   overwrites_gradients                      true: backward of a step's first micro-batch gets
+//                                             write_mode::overwrite on a CPU, too
 // Of a network:
 //   freeze(flags)                             from now on passes leave these segments as they are
 //   skips_frozen_gradients                    true, and a backward that takes a plane_part: frozen

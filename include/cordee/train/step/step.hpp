@@ -105,10 +105,11 @@ constexpr bucket_limit bucket_limit_of(const trainer_options& options) {
 }
 
 /// Whether backward of a step's first micro-batch overwrites the gradients, so that nothing clears
-/// them. On the CPU that would change the sign of zeros.
+/// them. On the CPU that would change the sign of zeros, but models may ask for it.
 template <class M>
 bool overwrites(const auto& first) {
-  return !M::device::host_memory && first.count > 0;
+  return (!M::device::host_memory || requires { requires M::overwrites_gradients; }) &&
+         first.count > 0;
 }
 
 /// The host's work during a step, by default.
