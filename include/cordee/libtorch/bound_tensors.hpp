@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tensors of a module of LibTorch bound to the planes of an arena: values are views of the
+// plane of weights; gradients are copied to theirs once, when they are complete, and are views
+// then. What is of another number type or not contiguous is copied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/libtorch/module_tensors.hpp>
+#include <cordee/nn/parameter_list.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// What a parameter that the loss does not depend on means.
+enum class unused_parameters {
+  refuse,  ///< An error that names them.
+  zero     ///< Their gradient is zero, on all ranks alike.
+};
+
+/// Options of a torch_model.
+struct torch_model_options {
+  /// Parameters that a batch's loss does not depend on. Default: most are mistakes.
+  unused_parameters unused = unused_parameters::refuse;
+  /// Kinds of tensors by name, where the module that owns one does not tell: of norms of your own.
+  std::vector<std::pair<std::string, kind>> kinds{};
+};
+
+namespace detail::libtorch {
+
+/// The tensors of a module, bound to the planes of an arena. Addresses stay as long as it lives.
+template <class Real>
+class bound_tensors {
+ public:
+  struct entry : module_tensor {
+    bool is_view = true;     // of the arena; else copied
+    void* data = nullptr;    // where the tensor's numbers are to be
+    std::size_t offset = 0;  // in the planes
+  };
+  using accumulator =
+      decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
+
+  bound_tensors(std::vector<module_tensor> all, const torch_model_options& options) {
+    for (module_tensor& t : all) {
+      for (const auto& [name, own] : options.kinds)
+        if (name == t.name) t.kind = own;
+      if (t.is_parameter ? t.tensor.requires_grad() : t.tensor.is_floating_point()) {
+        entry e{{std::move(t)}};
+        e.is_view = e.tensor.scalar_type() == real_type && e.tensor.is_contiguous() &&
+                    !e.tensor.is_sparse();
+        e.data = e.tensor.data_ptr();
+        list_.add(e.name,
+                  std::span<const std::int64_t>(e.tensor.sizes().data(), e.tensor.sizes().size()),
+                  e.is_parameter ? e.kind : kind::statistic);
+        entries_.push_back(std::move(e));
+      } else {
+        constants_.push_back(std::move(t));
+      }
+    }
+    for (const auto& [name, own] : options.kinds) expect_known(name);
+    if (list_.segments().empty() || list_.segments()[0].kind == kind::statistic)
+      throw usage_error("torch_model: the module has no parameter that requires a gradient");
+    // In the table's order, which has the statistics last.
+    std::vector<entry> ordered(entries_.size());
+    for (entry& e : entries_) ordered[list_.index(e.name)] = std::move(e);
+    entries_ = std::move(ordered);
+    for (std::size_t k = 0; k < entries_.size(); ++k)
+      entries_[k].offset = list_.segments()[k].offset;
+  }
+
+  [[nodiscard]] const parameter_list& list() const { return list_; }
+  [[nodiscard]] std::vector<entry>& entries() { return entries_; }
+  [[nodiscard]] std::size_t trainable() const { return core::count_trainable(list_.segments()); }
+  /// Tensors that are neither trained nor statistics: frozen parameters, counters.
+  [[nodiscard]] std::vector<module_tensor>& constants() { return constants_; }
+
+  /// The numbers of an entry in a plane, as a tensor of its shape.
+  [[nodiscard]] torch::Tensor in_plane(Real* plane, const entry& e) const {
+    return torch::from_blob(plane + e.offset, e.tensor.sizes(),
+                            e.tensor.options().dtype(real_type).requires_grad(false));
+  }
+  /// Copies the module's values to a plane.
+  void store(Real* plane, bool statistics_alone) const {
+    const torch::NoGradGuard no_grad;
+    for (const entry& e : entries_)
+      if (!statistics_alone || e.kind == kind::statistic)
+        if (e.tensor.data_ptr() != static_cast<void*>(plane + e.offset))
+          in_plane(plane, e).copy_(e.tensor);
+  }
+  /// From now on the module reads this plane; copies get its values.
+  void bind_values(Real* plane) {
+    const torch::NoGradGuard no_grad;
+    for (entry& e : entries_) {
+      if (!e.is_view) {
+        e.tensor.copy_(in_plane(plane, e));
+      } else if (e.data != plane + e.offset) {
+        expect_in_place(e);
+        e.tensor.set_data(in_plane(plane, e));
+        e.data = plane + e.offset;
+      }
+    }
+  }
+  /// From now on backward adds to this plane; gradients that are copied begin undefined. Where the
+  /// plane is overwritten all are: LibTorch then takes a product's memory as the gradient, and one
+  /// copy of it costs less than zeros and an addition.
+  void bind_gradients(device::plane_part<Real, cpu> plane, write_mode mode) {
+    for (std::size_t k = 0; k < trainable(); ++k) {
+      entry& e = entries_[k];
+      auto& gradient = e.tensor.mutable_grad();
+      Real* const at = plane.origin() + e.offset;
+      if (!e.is_view || mode == write_mode::overwrite || !plane.has(list_.segments()[k]))
+        gradient.reset();
+      else if (!gradient.defined() || gradient.data_ptr() != static_cast<void*>(at))
+        gradient = in_plane(plane.origin(), e);
+    }
+  }
+  /// The plane has the gradient of tensor k, complete.
+  void store_gradient(std::size_t k, device::plane_part<Real, cpu> plane, write_mode mode) {
+    entry& e = entries_[k];
+    if (!plane.has(list_.segments()[k])) return;
+    const torch::NoGradGuard no_grad;
+    auto& gradient = e.tensor.mutable_grad();
+    torch::Tensor to = in_plane(plane.origin(), e);
+    if (mode == write_mode::overwrite)
+      gradient.defined() ? to.copy_(gradient) : to.zero_();
+    else if (!e.is_view && gradient.defined())
+      to.add_(gradient);
+    if (e.is_view)
+      gradient = std::move(to);
+    else
+      gradient.reset();
+  }
+  /// Throws usage_error if somebody has moved or replaced a tensor of the module.
+  void expect_in_place() const {
+    for (const entry& e : entries_) expect_in_place(e);
+  }
+
+ private:
+  static constexpr torch::ScalarType real_type =
+      std::is_same_v<Real, double> ? torch::kDouble : torch::kFloat;
+
+  static void expect_in_place(const entry& e) {
+    if (e.tensor.data_ptr() == e.data || e.tensor.numel() == 0) return;
+    throw usage_error(
+        concat("torch_model: the numbers of \"", e.name,
+               "\" were moved or replaced while a trainer has them: call to(), half() "
+               "and set_data before the model is made, and load weights by "
+               "trainer::load"));
+  }
+  void expect_known(const std::string& name) const {
+    for (const entry& e : entries_)
+      if (e.name == name) return;
+    (void)list_.index(name);  // throws
+  }
+
+  std::vector<entry> entries_;
+  std::vector<module_tensor> constants_;
+  parameter_list list_;
+};
+
+}  // namespace detail::libtorch
+
+}  // namespace cordee::inline CORDEE_ABI
