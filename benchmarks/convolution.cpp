@@ -28,7 +28,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
-#include <cordee/ops/engines/amx/engine.hpp>
+#include <cordee/ops/engines/amx/amx.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
 #include <cordee/ops/layout.hpp>
@@ -85,7 +85,7 @@ struct row {
 
 constexpr std::tuple rows{row<direct, float>{"direct"}, row<direct, bfloat>{"direct bf16"},
                           row<winograd, float>{"winograd"}
-#ifdef CORDEE_AMX
+#if CORDEE_ABI_AMX
                           ,
                           row<amx, bfloat>{"amx bf16"}
 #endif

@@ -70,7 +70,7 @@ class tile_peak {
   explicit tile_peak(int threads) : threads_(static_cast<std::size_t>(threads)) {}
 
   void time([[maybe_unused]] cordee::cpu::stream s) {
-#if defined(CORDEE_AMX)
+#if CORDEE_ABI_AMX
     if (!cordee::detail::ops::tiles_permitted()) return;
     const double before = now();
     cordee::detail::device::parallel_chunks(s, threads_, 1,
@@ -89,7 +89,7 @@ class tile_peak {
   static constexpr int iterations = 50'000;
   static constexpr double never = 1e9;
 
-#if defined(CORDEE_AMX)
+#if CORDEE_ABI_AMX
   /// Four sums, since a product's latency is that of three and a bit.
   static void spin() {
     using namespace cordee::detail::ops;

@@ -94,7 +94,7 @@
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
-#include <cordee/ops/engines/amx/engine.hpp>
+#include <cordee/ops/engines/amx/amx.hpp>
 #include <cordee/ops/engines/blocked/engine.hpp>
 #include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>

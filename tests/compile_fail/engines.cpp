@@ -3,7 +3,7 @@
 //
 // A network over an engine that lacks the precision does not compile.
 #include <cordee/nn/resnet.hpp>
-#include <cordee/ops/engines/amx/engine.hpp>
+#include <cordee/ops/engines/amx/amx.hpp>
 #include <cordee/ops/engines/blocked/engine.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
@@ -19,7 +19,8 @@ using network_precision = fp16;
 using network_engine = cordee::blocked;
 #elif defined(AMX_WITHOUT_AMX)
 using network_precision = bf16;
-using network_engine = detail::ops::amx_with<detail::ops::no_tiles>;  // cordee::amx in such a build
+using network_engine =
+    detail::ops::engine_of_other_builds<detail::ops::engine_name::amx>;  // amx there
 #else
 using network_precision = fp32;
 using network_engine = cordee::blocked;

@@ -12,7 +12,7 @@
 #include <cordee/nn/network.hpp>
 #include <cordee/nn/resnet_cifar.hpp>
 #include <cordee/nn/resnet_imagenet.hpp>
-#include <cordee/ops/engines/amx/engine.hpp>
+#include <cordee/ops/engines/amx/amx.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
 
 namespace cordee::inline CORDEE_ABI {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <concepts>
 
-#include <cordee/ops/engines/amx/engine.hpp>
+#include <cordee/ops/engines/amx/amx.hpp>
 #include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>

@@ -38,7 +38,6 @@
 #include <type_traits>
 
 #include <cordee/device/cpu.hpp>
-#include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
@@ -48,6 +47,9 @@ namespace cordee::inline CORDEE_ABI {
 class cuda;
 
 namespace detail::ops {
+
+/// Whether this build is for processors with AMX's tiles.
+inline constexpr bool bfloat_tiles = CORDEE_ABI_AMX;
 
 enum class engine_name { reference, direct, winograd, amx, tensor_core, cudnn };
 

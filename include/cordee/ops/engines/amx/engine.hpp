@@ -41,9 +41,6 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-/// The unit of a build without AMX.
-struct no_tiles {};
-
 /// The processor's unit if the process may use it, else tile_vectors: chosen when it runs.
 struct granted_tiles {};
 
@@ -65,10 +62,6 @@ void with_tile_unit(const F& f) {
 template <class Unit, int Bytes = register_bytes, bool Dots = byte_dots,
           bool BfloatDots = bfloat_dots>
 struct amx_with {
-  static_assert(!std::same_as<Unit, no_tiles>,
-                "engine amx needs a build for AMX: compile with -march=sapphirerapids or later "
-                "(-mamx-tile -mamx-bf16 -mamx-int8), or name engine winograd or direct");
-
   using others = winograd_with<Bytes, Dots, BfloatDots>;  ///< Computes other precisions.
   static constexpr std::string_view name = "amx";         ///< See ConvolutionEngine.
 
@@ -200,24 +193,6 @@ struct amx_with {
   }
 };
 
-}  // namespace detail::ops
-
-#if defined(CORDEE_AMX)
-/// The engine of bf16 on processors with AMX.
-using amx = detail::ops::amx_with<detail::ops::granted_tiles>;
-static_assert(ConvolutionEngine<amx, float> && ConvolutionEngine<amx, double> &&
-              ConvolutionEngine<amx, half, float> && ConvolutionEngine<amx, bfloat, float> &&
-              detail::ops::ByteEngine<amx>);
-#else
-/// The engine of bf16 on processors with AMX; naming it in this build is an error that says so.
-using amx = detail::ops::amx_with<detail::ops::no_tiles>;
-#endif
-
-namespace detail::ops {
-template <>
-struct engine_type<engine_name::amx> {
-  using type = amx;
-};
 }  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

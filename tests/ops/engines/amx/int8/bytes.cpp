@@ -35,7 +35,7 @@ TEST_CASE("bytes: the same sums with the permission to use tiles and without") {
 }
 
 TEST_CASE("bytes: a build without AMX uses engine direct's kernels") {
-#if defined(CORDEE_AMX)
+#if CORDEE_ABI_AMX
   static_assert(
       std::is_same_v<default_byte_correlation<16>, permitted_byte_correlation<16, amx_tiles>>);
 #else

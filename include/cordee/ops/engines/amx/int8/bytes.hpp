@@ -93,7 +93,7 @@ class permitted_byte_correlation {
 };
 
 /// Of this build.
-#if defined(CORDEE_AMX)
+#if CORDEE_ABI_AMX
 template <int V>
 using default_byte_correlation =
     std::conditional_t<V == 16, permitted_byte_correlation<V, amx_tiles>,

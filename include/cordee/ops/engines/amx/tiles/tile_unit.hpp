@@ -18,7 +18,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -26,20 +25,9 @@
 #include <limits>
 #include <type_traits>
 
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
-#define CORDEE_AMX 1
-#endif
-
 #include <cordee/precision/bf16.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// Whether this build is for processors with tiles.
-#if defined(CORDEE_AMX)
-inline constexpr bool bfloat_tiles = true;
-#else
-inline constexpr bool bfloat_tiles = false;
-#endif
 
 inline constexpr int tile_rows = 16;   ///< At most, of a tile.
 inline constexpr int tile_bytes = 64;  ///< At most, of a row.
@@ -112,8 +100,8 @@ class tile_model {
       for (int k = 0; k < steps; ++k) {
         const float a = operand(A, m, 2 * k), next = operand(A, m, 2 * k + 1);
         for (int n = 0; n < N; ++n) {
-          even[n] = flushed(std::fma(a, even_of_b[k][n], even[n]));
-          odd[n] = flushed(std::fma(next, odd_of_b[k][n], odd[n]));
+          even[n] = flushed(__builtin_fmaf(a, even_of_b[k][n], even[n]));
+          odd[n] = flushed(__builtin_fmaf(next, odd_of_b[k][n], odd[n]));
         }
       }
       for (int n = 0; n < static_cast<int>(bytes(C) / 4); ++n) {
@@ -146,7 +134,8 @@ class tile_model {
     return x;
   }
   static float flushed(float x) {
-    return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+    return __builtin_fabsf(x) < std::numeric_limits<float>::min() ? __builtin_copysignf(0.0f, x)
+                                                                  : x;
   }
   /// Number i of bf16 in row r of a tile.
   [[nodiscard]] float operand(int tile, int r, int i) const {
@@ -160,7 +149,7 @@ class tile_model {
 };
 static_assert(TileUnit<tile_model>);
 
-#if defined(CORDEE_AMX)
+#if CORDEE_ABI_AMX
 /// The processor's unit. In assembly, since g++ 12's intrinsics paste the name of a tile into it,
 /// which a template's parameter is not. Requires the system's permission (permission.hpp); else the
 /// process ends by SIGILL.

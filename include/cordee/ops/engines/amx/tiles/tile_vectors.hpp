@@ -8,7 +8,6 @@
 // be half as many instructions, but round otherwise, and on Intel's processors take as long.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,7 +27,7 @@ template <int V>
     return sum;
   }
 #endif
-  for (int v = 0; v < V; ++v) sum[v] = std::fma(a, b[v], sum[v]);
+  for (int v = 0; v < V; ++v) sum[v] = __builtin_fmaf(a, b[v], sum[v]);
   return sum;
 }
 
