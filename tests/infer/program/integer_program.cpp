@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <cordee/infer/program/integer_program.hpp>
@@ -49,4 +51,26 @@ TEST_CASE("memory_plan: what is still read is not overwritten, and memory is use
     if (s.residual >= 0) CHECK(intact(s.residual));
   }
   CHECK(plan.size < sum / 2);
+}
+
+TEST_CASE("memory_plan: in chains, outputs take the place of what is added to them") {
+  integer_program program{.image = {1, 4, 4}, .table = {}, .steps = {}};
+  const auto add = [&](int input, int residual) {
+    integer_convolution c;
+    c.problem = {{1, 4, 4}, 1, 1, 1, 0};
+    program.steps.push_back({.layer = c, .input = input, .residual = residual, .bytes = 4});
+  };
+  add(-1, -1);  // 0: added by 2
+  add(0, -1);   // 1
+  add(1, 0);    // 2: in a chain with 3
+  add(2, -1);   // 3: not over 1, which 2 may still read
+  const auto sizes = plain_sizes(program);
+  const std::vector<int> chains{0, 1, 3, 3}, alone{0, 1, 2, 3};
+  const auto offset = [&](const std::vector<int>& of, std::size_t step) {
+    return memory_plan(program, sizes, of).offsets[step + 1];
+  };
+  CHECK(offset(chains, 2) == offset(chains, 0));
+  CHECK(offset(chains, 3) != offset(chains, 1));
+  CHECK(offset(alone, 3) == offset(alone, 1));
+  CHECK(memory_plan(program, sizes).offsets[3] != memory_plan(program, sizes).offsets[1]);
 }

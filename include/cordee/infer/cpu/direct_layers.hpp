@@ -54,39 +54,20 @@ struct direct_layers {
   static void max_pool(const ops::max_pool_problem& p, const A* x, A* y,
                        core::equal_part part = {}) {
     const extent out = p.out();
-    const int block = ops::channel_block_size<V>(p.in.channels);
     const auto height = static_cast<std::size_t>(out.height),
-               rows = ops::channel_blocks(p.in.channels, block) * height;
-    y += part.first(rows) * static_cast<std::size_t>(out.width * block);
-    for (std::size_t row = part.first(rows); row < part.last(rows); ++row) {
-      const auto b = static_cast<std::ptrdiff_t>(row / height);
-      const int i = static_cast<int>(row % height);
-      for (int j = 0; j < out.width; ++j, y += block) {
-        const auto [r0, r1] = p.taps(i, p.in.height);
-        const auto [s0, s1] = p.taps(j, p.in.width);
-        const auto pixel = [&](int r, int s) {
-          return x + ((b * p.in.height + i * p.stride - p.padding + r) * p.in.width + j * p.stride -
-                      p.padding + s) *
-                         block;
-        };
-        if (block == V) {
-          auto largest = ops::load<A, V>(pixel(r0, s0));
-          for (int r = r0; r < r1; ++r)
-            for (int s = s0; s < s1; ++s) {
-              const auto from = ops::load<A, V>(pixel(r, s));
-              largest = from > largest ? from : largest;
-            }
-          ops::store<A, V>(y, largest);
-          continue;
-        }
-        for (int v = 0; v < block; ++v) {
-          A largest = pixel(r0, s0)[v];
-          for (int r = r0; r < r1; ++r)
-            for (int s = s0; s < s1; ++s) largest = std::max(largest, pixel(r, s)[v]);
-          y[v] = largest;
-        }
-      }
-    }
+               rows =
+                   ops::channel_blocks(p.in.channels, ops::channel_block_size<V>(p.in.channels)) *
+                   height;
+    for (std::size_t row = part.first(rows); row < part.last(rows); ++row)
+      max_pool_row(p, row / height, static_cast<int>(row % height), x, y);
+  }
+  /// Rows first .. last-1 of all channels.
+  template <Activation A>
+  static void max_pool_rows(const ops::max_pool_problem& p, const A* x, A* y, int first, int last) {
+    const std::size_t blocks =
+        ops::channel_blocks(p.in.channels, ops::channel_block_size<V>(p.in.channels));
+    for (std::size_t b = 0; b < blocks; ++b)
+      for (int i = first; i < last; ++i) max_pool_row(p, b, i, x, y);
   }
 
   template <Activation A>
@@ -128,6 +109,42 @@ struct direct_layers {
       for (std::size_t v = 0; v < block; ++v) {
         const std::int64_t rounded = sum[v] + pixels / 2, quotient = rounded / pixels;
         *y++ = static_cast<std::int32_t>(rounded < quotient * pixels ? quotient - 1 : quotient);
+      }
+    }
+  }
+
+ private:
+  /// Row i of a block of channels.
+  template <Activation A>
+  static void max_pool_row(const ops::max_pool_problem& p, std::size_t b, int i, const A* x, A* y) {
+    const extent out = p.out();
+    const int block = ops::channel_block_size<V>(p.in.channels);
+    x += static_cast<std::ptrdiff_t>(b) * p.in.height * p.in.width * block;
+    y += (static_cast<std::ptrdiff_t>(b) * out.height + i) * out.width * block;
+    const auto [r0, r1] = p.taps(i, p.in.height);
+    for (int j = 0; j < out.width; ++j, y += block) {
+      const auto [s0, s1] = p.taps(j, p.in.width);
+      const A* const first =
+          x + ((i * p.stride - p.padding) * std::ptrdiff_t{p.in.width} + j * p.stride - p.padding) *
+                  block;
+      const auto pixel = [&](int r, int s) {
+        return first + (std::ptrdiff_t{r} * p.in.width + s) * block;
+      };
+      if (block == V) {
+        auto largest = ops::load<A, V>(pixel(r0, s0));
+        for (int r = r0; r < r1; ++r)
+          for (int s = s0; s < s1; ++s) {
+            const auto from = ops::load<A, V>(pixel(r, s));
+            largest = from > largest ? from : largest;
+          }
+        ops::store<A, V>(y, largest);
+        continue;
+      }
+      for (int v = 0; v < block; ++v) {
+        A largest = pixel(r0, s0)[v];
+        for (int r = r0; r < r1; ++r)
+          for (int s = s0; s < s1; ++s) largest = std::max(largest, pixel(r, s)[v]);
+        y[v] = largest;
       }
     }
   }

@@ -3,9 +3,10 @@
 //
 // Runs an integer program on SIMD registers. Each worker takes its samples in groups: one by one
 // through the first steps, whose activations fill the cache; then step by step, so that the larger
-// weights of a step are read once for a group. Samples that are left when all workers have as many
-// are shared: all workers run the parts of a step before any begins the next one. All memory is
-// made beforehand.
+// weights of a step are read once for a group, and the classifier's once for several groups. Steps
+// that are a chain (packed_steps.hpp) run some rows at a time, for one sample after another.
+// Samples that are left when all workers have as many are shared: all workers run the parts of a
+// step before any begins the next one. All memory is made beforehand.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,7 +25,7 @@
 #include <cordee/infer/cpu/direct_layers.hpp>
 #include <cordee/infer/cpu/packed_batch_norm.hpp>
 #include <cordee/infer/cpu/packed_classifier.hpp>
-#include <cordee/infer/cpu/packed_convolution.hpp>
+#include <cordee/infer/cpu/packed_steps.hpp>
 #include <cordee/infer/cpu/stage_plan.hpp>
 #include <cordee/infer/program/integer_program.hpp>
 
@@ -33,8 +35,6 @@ namespace cordee::inline CORDEE_ABI::detail::infer {
 template <int V, class Correlation = ops::default_byte_correlation<V>>
 class direct_program {
   using layers = direct_layers<V>;
-  template <int W>
-  using packed_convolution = infer::packed_convolution<W, Correlation>;
   template <int W>
   using packed_classifier = infer::packed_classifier<W, Correlation>;
 
@@ -46,20 +46,16 @@ class direct_program {
         image_(program.image),
         classes_(program.classes()),
         device_(device),
-        copy_readers_(copy_readers(program)),
-        plan_(program, blocked_sizes(program, copy_readers_)),
-        first_grouped_(first_grouped(program, blocked_sizes(program, copy_readers_))),
+        packed_(program),
+        plan_(program, packed_.sizes(), packed_.last_of_chain()),
         workers_(static_cast<std::size_t>(device_.workers())),
         stage_plan_(program, workers_, costs),
         stages_(workers_) {
-    for (const integer_step& s : steps_) {
-      packed_.emplace_back();
-      if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
-        const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
-        packed_.back().emplace(*c, added == 0 ? 0 : wide_limit);
-      } else if (const auto* const n = std::get_if<integer_batch_norm>(&s.layer)) {
+    for (std::size_t k = 0; k < steps_.size(); ++k) {
+      const integer_step& s = steps_[k];
+      if (const auto* const n = std::get_if<integer_batch_norm>(&s.layer)) {
         norms_.resize(steps_.size());
-        norms_[packed_.size() - 1].emplace(*n, s.residual < 0 ? 0 : wide_limit);
+        norms_[k].emplace(*n, s.residual < 0 ? 0 : wide_limit);
       } else if (const auto* const last = std::get_if<integer_classifier>(&s.layer)) {
         classifier_.emplace(*last);
       }
@@ -78,9 +74,11 @@ class direct_program {
     device_.make_stream().workers->run([&](int worker) {
       const core::equal_part own{static_cast<std::size_t>(worker), workers_};
       std::byte* const memory = memory_.span().data + own.index * size_;
-      for (std::size_t n = own.first(alone); n < own.last(alone); n += group)
-        run_group(std::min(group, own.last(alone) - n), {memory, &scratch_[own.index]},
-                  images + n * image_.size(), logits + n * classes_);
+      const workspace all{memory, &scratch_[own.index]};
+      for (std::size_t n = own.first(alone), next; n < own.last(alone); n = next) {
+        next = std::min(n + classified, own.last(alone));
+        run_alone(next - n, all, images + n * image_.size(), logits + n * classes_);
+      }
       device::stages::worker shared(stages_, own.index);
       for (std::size_t n = alone; n < samples; ++n)
         run_shared(shared, images + n * image_.size(), logits + n * classes_);
@@ -88,7 +86,9 @@ class direct_program {
   }
 
  private:
-  static constexpr std::size_t group = 4;
+  /// Samples that share each reading of the larger weights, and of the classifier's.
+  static constexpr std::size_t group = 4, classified = 16;
+  static constexpr int chained_pixels = 112, pooled_rows = 4;
   using scratch = typename packed_classifier<V>::memory;  // of one worker, of all layers
 
   /// Activations of samples, and the scratch of the worker that computes them.
@@ -97,47 +97,12 @@ class direct_program {
     scratch* of_worker;
   };
   void reserve(scratch& memory) const {
-    for (const auto& c : packed_)
-      if (c) c->reserve(memory.kernel, group);
-    if (classifier_) classifier_->reserve(memory, group);
+    packed_.reserve(memory.kernel, group);
+    if (classifier_) classifier_->reserve(memory, classified);
   }
 
-  /// Of each step: the first convolution that reads an output of 32 bits of a convolution, which
-  /// has a copy in that one's bytes behind it; -1 if there is none.
-  static std::vector<int> copy_readers(const integer_program& program) {
-    const auto is_convolution = [](const integer_step& s) {
-      return std::holds_alternative<integer_convolution>(s.layer);
-    };
-    std::vector<int> readers(program.steps.size(), -1);
-    for (std::size_t k = program.steps.size(); k-- > 0;) {
-      const integer_step& s = program.steps[k];
-      if (!is_convolution(s) || s.input < 0) continue;
-      const auto from = static_cast<std::size_t>(s.input);
-      if (program.steps[from].bytes > 1 && is_convolution(program.steps[from]))
-        readers[from] = static_cast<int>(k);
-    }
-    return readers;
-  }
-  static std::vector<std::size_t> blocked_sizes(const integer_program& program,
-                                                std::span<const int> copies) {
-    std::vector<std::size_t> sizes{layers::size_of(program.image)};
-    for (std::size_t k = 0; k < program.steps.size(); ++k) {
-      const integer_step& s = program.steps[k];
-      sizes.push_back(layers::size_of(s.out()) *
-                      (static_cast<std::size_t>(s.bytes) + (copies[k] < 0 ? 0 : 1)));
-    }
-    return sizes;
-  }
-  /// The first step with more bytes of weights than of outputs that it reads and writes.
-  static int first_grouped(const integer_program& program, std::span<const std::size_t> sizes) {
-    const auto weighs_more = [&](const integer_step& s) {
-      const auto* const c = std::get_if<integer_convolution>(&s.layer);
-      const auto size = [&](int step) { return sizes[static_cast<std::size_t>(step + 1)]; };
-      return c != nullptr &&
-             c->weights.size() > size(s.input) + size(static_cast<int>(&s - program.steps.data()));
-    };
-    return static_cast<int>(std::find_if(program.steps.begin(), program.steps.end(), weighs_more) -
-                            program.steps.begin());
+  [[nodiscard]] int last_of_chain(int step) const {
+    return packed_.last_of_chain()[static_cast<std::size_t>(step)];
   }
   [[nodiscard]] int bytes_of(int step) const {
     return step < 0 ? 1 : steps_[static_cast<std::size_t>(step)].bytes;
@@ -152,24 +117,108 @@ class direct_program {
   void run_shared(device::stages::worker& shared, const std::uint8_t* image, std::int32_t* logits) {
     std::byte* const sample = memory_.span().data + workers_ * size_;
     const workspace memory{sample, &scratch_[shared.number()]};
-    for (const stage_plan::stage& stage : stage_plan_.stages())
+    const auto& stages = stage_plan_.stages();
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const stage_plan::stage& stage = stages[i];
+      const std::size_t chained = chained_stages(i);
       shared.run(stage.parts, [&](core::equal_part part) {
+        if (chained > 1)
+          return run_rows(stage.first, stages[i + chained - 1].first, sample, *memory.of_worker,
+                          part);
         for (int k = stage.first; k < stage.last; ++k)
           if (k < 0)
             read_image(image, sample, part);
           else
             run_step(k, 1, memory, logits, part);
       });
+      i += chained - 1;
+    }
   }
-  void run_group(std::size_t count, const workspace& memory, const std::uint8_t* images,
+  /// How many stages from one on are a chain whose rows can be divided equally.
+  [[nodiscard]] std::size_t chained_stages(std::size_t i) const {
+    const auto& stages = stage_plan_.stages();
+    const auto [first, last, parts] = stages[i];
+    if (first < 0 || last != first + 1 || parts == 1) return 1;
+    const int end = last_of_chain(first);
+    if (!packed_.is_pointwise(end) || static_cast<std::size_t>(packed_[first].rows()) % parts != 0)
+      return 1;
+    std::size_t count = 1;
+    while (i + count < stages.size() && stages[i + count].first <= end &&
+           stages[i + count].last == stages[i + count].first + 1 &&
+           stages[i + count].parts == parts)
+      ++count;
+    return count;
+  }
+  /// At most `classified` samples: in groups up to the classifier, which then reads all features.
+  void run_alone(std::size_t count, const workspace& memory, const std::uint8_t* images,
                  std::int32_t* logits) {
+    const int features = steps_.back().input;
+    for (std::size_t first = 0; first < count; first += group) {
+      const std::size_t some = std::min(group, count - first);
+      run_group(some, memory, images + first * image_.size());
+      for (std::size_t n = 0; n < some; ++n)
+        classifier_->take(*memory.of_worker, first + n,
+                          at<const std::int32_t>(memory.samples + n * plan_.size, features));
+    }
+    classifier_->run_taken(*memory.of_worker, count,
+                           [&](std::size_t n) { return logits + n * classes_; });
+  }
+  /// The steps before the classifier.
+  void run_group(std::size_t count, const workspace& memory, const std::uint8_t* images) {
+    const int last = static_cast<int>(steps_.size()) - 1,
+              grouped = std::min(packed_.first_grouped(), last);
     for (std::size_t n = 0; n < count; ++n) {
       const workspace sample{memory.samples + n * plan_.size, memory.of_worker};
       read_image(images + n * image_.size(), sample.samples);
-      for (int k = 0; k < first_grouped_; ++k) run_step(k, 1, sample, logits + n * classes_);
+      for (int k = 0; k < grouped;) k = run_chain(k, 1, sample);
     }
-    for (int k = first_grouped_; k < static_cast<int>(steps_.size()); ++k)
-      run_step(k, count, memory, logits);
+    for (int k = grouped; k < last;) k = run_chain(k, count, memory);
+  }
+  /// The step, or the chain that begins with it. Returns the next one.
+  int run_chain(int k, std::size_t count, const workspace& memory) {
+    const int last = last_of_chain(k);
+    if (last == k) {
+      run_step(k, count, memory, nullptr);
+    } else {
+      for (std::size_t n = 0; n < count; ++n) {
+        std::byte* const sample = memory.samples + n * plan_.size;
+        if (packed_.is_pointwise(last))
+          run_rows(k, last, sample, *memory.of_worker, {});
+        else
+          run_pooled(k, sample, *memory.of_worker);
+      }
+    }
+    return last + 1;
+  }
+  /// A convolution and the max pool behind it.
+  void run_pooled(int k, std::byte* sample, scratch& own) const {
+    const auto& pool =
+        std::get<ops::max_pool_problem>(steps_[static_cast<std::size_t>(k + 1)].layer);
+    const int rows = packed_[k].rows(), pooled = pool.out().height;
+    with_memory_of(k, sample, [&]<class Out>(const auto* x, const std::int32_t* added, Out* y) {
+      for (int i = 0, row = 0; i < pooled;) {
+        const int next = std::min(pooled, i + pooled_rows);
+        const int read = (next - 1) * pool.stride - pool.padding + pool.window,
+                  end = next == pooled ? rows : std::min(rows, read);
+        if (end > row)
+          packed_[k].run_rows(own.kernel, x, added, y, packed_.copy_of(k), std::exchange(row, end),
+                              end);
+        layers::template max_pool_rows<Out>(pool, y, at<Out>(sample, k + 1), std::exchange(i, next),
+                                            next);
+      }
+    });
+  }
+  /// A part of the rows of a chain, of one sample.
+  void run_rows(int first, int last, std::byte* sample, scratch& own, core::equal_part part) const {
+    const auto rows = static_cast<std::size_t>(packed_[first].rows());
+    const int end = static_cast<int>(part.last(rows)),
+              at_once = std::max(1, chained_pixels / packed_[first].row_pixels());
+    for (int row = static_cast<int>(part.first(rows)); row < end; row += at_once)
+      for (int k = first; k <= last; ++k)
+        with_memory_of(k, sample, [&](const auto* x, const std::int32_t* added, auto* y) {
+          packed_[k].run_rows(own.kernel, x, added, y, packed_.copy_of(k), row,
+                              std::min(end, row + at_once));
+        });
   }
   void read_image(const std::uint8_t* image, std::byte* sample, core::equal_part part = {}) const {
     layers::read_image(image_, table_.data(), image, at<std::uint8_t>(sample, -1), part);
@@ -178,7 +227,10 @@ class direct_program {
                 core::equal_part part = {}) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     if (std::holds_alternative<integer_convolution>(step.layer)) {
-      convolution(k, count, memory, part);
+      with_memory_of(k, memory.samples, [&](const auto* x, const std::int32_t* added, auto* y) {
+        packed_[k].run(memory.of_worker->kernel, x, added, y, count, plan_.size, packed_.copy_of(k),
+                       part);
+      });
     } else if (std::holds_alternative<integer_classifier>(step.layer)) {
       classifier_->run(
           *memory.of_worker, count,
@@ -216,34 +268,21 @@ class direct_program {
         },
         step.layer);
   }
-  void convolution(int k, std::size_t count, const workspace& own, core::equal_part part) {
-    std::byte* const memory = own.samples;
+  /// Calls f(x, what is added, y) with a convolution's memory in the first sample's.
+  template <class F>
+  void with_memory_of(int k, std::byte* memory, const F& f) const {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
-    const packed_convolution<V>& c = packed(k);
-    const int reader = copy_readers_[static_cast<std::size_t>(k)];
     const auto run = [&]<class In>(const In* x) {
-      with_activation(step.bytes, [&]<class Out>(Out*) {
-        c.run(own.of_worker->kernel, x, added_by(step, memory), at<Out>(memory, k), count,
-              plan_.size, reader < 0 ? nullptr : &packed(reader).to_bytes(), part);
-      });
+      with_activation(step.bytes,
+                      [&]<class Out>(Out*) { f(x, added_by(step, memory), at<Out>(memory, k)); });
     };
     if (bytes_of(step.input) == 1) return run(at<const std::uint8_t>(memory, step.input));
     const auto* const x = at<const std::int32_t>(memory, step.input);
-    if (has_copy(step.input, c.layer()))
+    if (packed_.has_copy(step.input, packed_[k].layer()))
       run(reinterpret_cast<const std::uint8_t*>(
           x + layers::size_of(steps_[static_cast<std::size_t>(step.input)].out())));
     else
       run(x);
-  }
-  /// Whether an output of 32 bits has a copy in the bytes of this convolution.
-  [[nodiscard]] bool has_copy(int step, const integer_convolution& c) const {
-    const int reader = copy_readers_[static_cast<std::size_t>(step)];
-    if (reader < 0) return false;
-    const integer_convolution& copied = packed(reader).layer();
-    return copied.input_factor == c.input_factor && copied.zero_point == c.zero_point;
-  }
-  [[nodiscard]] const packed_convolution<V>& packed(int k) const {
-    return *packed_[static_cast<std::size_t>(k)];
   }
   /// What a step adds, in the first sample's memory; or null.
   [[nodiscard]] const std::int32_t* added_by(const integer_step& step, std::byte* memory) const {
@@ -255,13 +294,11 @@ class direct_program {
   extent image_;
   std::size_t classes_;
   cpu device_;
-  std::vector<int> copy_readers_;
+  packed_steps<V, Correlation> packed_;
   memory_plan plan_;
-  int first_grouped_;
   std::size_t workers_;
   stage_plan stage_plan_;
   device::stages stages_;
-  std::vector<std::optional<packed_convolution<V>>> packed_;
   std::vector<std::optional<packed_batch_norm<V>>> norms_;  // none of none
   std::optional<packed_classifier<V>> classifier_;
   std::size_t size_ = 0;                       // of a worker's memory

@@ -63,11 +63,21 @@ class packed_classifier {
   template <class X, class Logits>
   void run(memory& m, std::size_t samples, const X& x_of, const Logits& logits_of,
            core::equal_part part = {}) const {
-    const std::size_t size = ops::sample_size(kernel_.in(), kernel_.block());
-    std::uint8_t* const q = m.features.reserve(samples * size);  // (N, F/B, 4, B)
-    for (std::size_t n = 0; n < samples; ++n) split(x_of(n), q + n * size);
+    m.features.reserve(samples * size());
+    for (std::size_t n = 0; n < samples; ++n) take(m, n, x_of(n));
+    run_taken(m, samples, logits_of, part);
+  }
+  /// The same in two parts: of samples whose features were taken one after another. Requires memory
+  /// that is reserved for them.
+  void take(memory& m, std::size_t n, const std::int32_t* x) const {
+    split(x, m.features.reserve((n + 1) * size()) + n * size());
+  }
+  template <class Logits>
+  void run_taken(memory& m, std::size_t samples, const Logits& logits_of,
+                 core::equal_part part = {}) const {
+    std::uint8_t* const q = m.features.reserve(samples * size());  // (N, F/B, 4, B)
     kernel_.run_samples(
-        m.kernel, samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0, packed_,
+        m.kernel, samples, [&](std::size_t n) { return q + n * size(); }, no_bytes{}, 0, packed_,
         initial_.data(),
         [&](std::size_t n, const typename correlation::chunk& sums) { finish(sums, logits_of(n)); },
         part);
@@ -75,12 +85,16 @@ class packed_classifier {
 
   /// So that `run` of up to so many samples allocates nothing.
   void reserve(memory& m, std::size_t samples) const {
-    m.features.reserve(samples * ops::sample_size(kernel_.in(), kernel_.block()));
+    m.features.reserve(samples * size());
     kernel_.reserve(m.kernel, samples);
   }
 
  private:
   struct no_bytes {};  // the pixels are bytes
+
+  [[nodiscard]] std::size_t size() const {  // of a sample's features
+    return ops::sample_size(kernel_.in(), kernel_.block());
+  }
 
   void split(const std::int32_t* x, std::uint8_t* q) const {
     const auto block = static_cast<std::size_t>(kernel_.block());

@@ -5,8 +5,8 @@
 // (ops/engines/amx/int8/bytes.hpp), or engine `direct`'s convolution of bytes (vpdpbusd with
 // AVX-512 VNNI or AVX-VNNI; with AVX2 alone products of 16 bits or, where weights are so small that
 // it does not clip, as most of 4 and 2 bits are, vpmaddubsw: ops/engines/direct/int8/bytes.hpp).
-// The zero point's share is the initial value of the sums, which are rescaled while they are in the
-// first-level cache.
+// The zero point's share is the initial value of the sums, which are rescaled in registers, by the
+// tiles' epilogue (AVX-512 VNNI), or while they are in the first-level cache.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,11 @@
 #include <cstdlib>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/core/equal_part.hpp>
+#include <cordee/infer/cpu/requantize_epilogue.hpp>
 #include <cordee/infer/cpu/rescale_lanes.hpp>
 #include <cordee/infer/program/integer_layers.hpp>
 #include <cordee/ops/engines/amx/int8/bytes.hpp>
@@ -89,6 +91,12 @@ class packed_convolution {
       // No partial sum leaves 32 bits: see most_terms.
       initial_[k] = static_cast<std::int32_t>(-c.zero_point * sum);
     }
+    // Then a product with the zero point stays below 2^60, and all of a sum below 2^63.
+    offset_in_addends_ = std::all_of(c.factors.begin(), c.factors.end(),
+                                     [](ops::fixed_point f) { return f.shift >= -21; });
+    if (offset_in_addends_)
+      for (std::size_t k = 0; k < filters; ++k)
+        addends[k] += std::int64_t{c.offset} << (31 - c.factors[k].shift);
     check(largest_residual, c.residual_factor);
     check(wide_limit, c.input_factor);
     to_bytes_.emplace(c, fits_32_bits_);
@@ -120,6 +128,9 @@ class packed_convolution {
   void run(ops::byte_scratch& memory, const In* x, const std::int32_t* residual, Out* y,
            std::size_t samples = 1, std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr,
            core::equal_part part = {}) const {
+    if constexpr (fuses)
+      if (can_fuse(residual != nullptr, sizeof(Out), copy))
+        return run_fused(memory, x, residual, y, samples, pitch, copy, kernel_.region_of(part));
     const auto sample = [pitch]<class T>(T* first, std::size_t n) {
       return first == nullptr ? first : first + n * (pitch / sizeof(T));
     };
@@ -136,8 +147,87 @@ class packed_convolution {
         part);
   }
 
+  /// Rows in which run_rows computes y, and the pixels of one; 0 where it is not there.
+  [[nodiscard]] int rows() const {
+    if constexpr (fuses)
+      return kernel_.rows();
+    else
+      return 0;
+  }
+  [[nodiscard]] int row_pixels() const {
+    if constexpr (fuses)
+      return kernel_.row_pixels();
+    else
+      return 0;
+  }
+
+  /// Whether run_rows is there for such outputs.
+  [[nodiscard]] bool runs_rows(bool adds, int bytes, const stream_bytes<V>* copy) const {
+    if constexpr (fuses)
+      return can_fuse(adds, static_cast<std::size_t>(bytes), copy);
+    else
+      return false;
+  }
+  /// Some rows of one sample.
+  template <Activation In, Activation Out>
+  void run_rows(ops::byte_scratch& memory, const In* x, const std::int32_t* residual, Out* y,
+                const stream_bytes<V>* copy, int first, int last) const {
+    if constexpr (fuses)
+      run_fused(memory, x, residual, y, 1, 0, copy, kernel_.rows_region(first, last));
+  }
+
  private:
   using chunk = typename correlation::chunk;
+  static constexpr bool fuses = requires { requires correlation::fuses; };
+
+  /// Whether the tiles' epilogue makes the outputs.
+  [[nodiscard]] bool can_fuse(bool adds, std::size_t bytes, const stream_bytes<V>* copy) const {
+    return fits_32_bits_ && offset_in_addends_ && layer_->problem.filters % V == 0 &&
+           (bytes > 1 || !adds) &&
+           (copy == nullptr || (copy->fits_32_bits() && copy->rescale().is_shift()));
+  }
+  template <Activation In, Activation Out>
+  void run_fused(ops::byte_scratch& memory, const In* x, const std::int32_t* residual, Out* y,
+                 std::size_t samples, std::size_t pitch, const stream_bytes<V>* copy,
+                 const ops::byte_region& region) const {
+    const auto sample = [pitch]<class T>(T* first, std::size_t n) {
+      return first == nullptr ? first : first + n * (pitch / sizeof(T));
+    };
+    const lanes32<V> low = lanes32<V>{} + layer_->low, high = lanes32<V>{} + layer_->high;
+    const auto run = [&](const auto& epilogue_of) {
+      kernel_.run_fused(
+          memory, samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_,
+          layer_->zero_point, packed_, initial_.data(), [&](std::size_t n) { return sample(y, n); },
+          [&](std::size_t n, int f) {
+            return epilogue_of(n, factors_.data() + static_cast<std::size_t>(f));
+          },
+          region);
+    };
+    if constexpr (sizeof(Out) == 1) {
+      run([&](std::size_t, const rescaling<V>* factors) {
+        using bytes = ops::vec<std::uint8_t, 4 * V>;
+        return byte_epilogue<V>{factors, bytes{} + static_cast<std::uint8_t>(layer_->low),
+                                bytes{} + static_cast<std::uint8_t>(layer_->high)};
+      });
+    } else {
+      const auto stream = [&]<shortcut_kind Kind>() {
+        run([&](std::size_t n, const rescaling<V>* factors) {
+          Out* const to = sample(y, n);
+          return stream_epilogue<V, Kind>{factors,
+                                          &rescale_residual_,
+                                          &(copy == nullptr ? *to_bytes_ : *copy).rescale(),
+                                          to,
+                                          sample(residual, n),
+                                          copy == nullptr ? nullptr : copy_behind(to),
+                                          low,
+                                          high};
+        });
+      };
+      residual == nullptr            ? stream.template operator()<shortcut_kind::none>()
+      : rescale_residual_.is_shift() ? stream.template operator()<shortcut_kind::shifted>()
+                                     : stream.template operator()<shortcut_kind::rescaled>();
+    }
+  }
 
   /// By the definition, of filters that do not fill a block or sums that do not fit 32 bits.
   template <Activation Out>
@@ -169,8 +259,8 @@ class packed_convolution {
     const wide_rescaling<V> rescale_residual = rescale_residual_;
     const wide_rescaling<V> to_copy = (copy == nullptr ? *to_bytes_ : *copy).rescale();
     const std::size_t pixels = layer_->problem.out().pixels();
-    const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
-                     high = lanes32<V>{} + layer_->high;
+    const lanes32<V> offset = lanes32<V>{} + (offset_in_addends_ ? 0 : layer_->offset),
+                     low = lanes32<V>{} + layer_->low, high = lanes32<V>{} + layer_->high;
     std::uint8_t* const q = copy == nullptr ? nullptr : copy_behind(y);
     const std::int32_t* sum = sums.sums;
     for (int b = 0; b < sums.blocks; ++b) {
@@ -206,6 +296,7 @@ class packed_convolution {
   std::vector<std::int32_t> initial_;  // (K), the zero point's, padded with zeros to blocks
   std::vector<rescaling<V>> factors_;  // (K / V)
   bool fits_32_bits_ = true;           // every rescaled sum and residual
+  bool offset_in_addends_ = false;     // the output's zero point, of factors_
   wide_rescaling<V> rescale_residual_;
   std::optional<stream_bytes<V>> to_bytes_;
 };

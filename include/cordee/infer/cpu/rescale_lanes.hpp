@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include <cordee/ops/cpu/simd.hpp>
@@ -26,7 +27,7 @@ template <int V>
 [[gnu::always_inline]] inline lanes64<V> even_products(lanes32<V> a, lanes32<V> b) {
 #if defined(__AVX2__)
   lanes64<V> y;
-  __asm__("vpmuldq %2, %1, %0" : "=v"(y) : "v"(a), "v"(b));
+  __asm__("vpmuldq %2, %1, %0" : "=v"(y) : "v"(a), "vm"(b));
   return y;
 #else
   const auto low = [](lanes32<V> x) { return ops::register_cast<lanes64<V>>(x) << 32 >> 32; };
@@ -113,8 +114,18 @@ class wide_rescaling {
     if (is_shift_) shift_ += shift;
   }
   [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
-    return is_shift_ ? (x + added_) >> shift_ : lanes_(x) + added_;
+    return is_shift_ ? shifted()(x) : lanes_(x) + added_;
   }
+
+  /// Whether shifted() is the same.
+  [[nodiscard]] bool is_shift() const { return is_shift_; }
+  struct shift_rescaling {
+    lanes32<V> added, shift;
+    [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
+      return (x + added) >> shift;
+    }
+  };
+  [[gnu::always_inline]] shift_rescaling shifted() const { return {added_, shift_}; }
 
  private:
   bool is_shift_ = false;
@@ -140,6 +151,32 @@ template <int V>
 #endif
   v = v > 255 ? lanes32<V>{} + 255 : v;
   ops::store<std::uint8_t, V>(y, __builtin_convertvector(v, ops::vec<std::uint8_t, V>));
+}
+/// Of the numbers of four registers, clipped to 0 .. 255.
+template <int V>
+[[gnu::always_inline]] inline ops::vec<std::uint8_t, 4 * V> packed_bytes(lanes32<V> a, lanes32<V> b,
+                                                                         lanes32<V> c,
+                                                                         lanes32<V> d) {
+  ops::vec<std::uint8_t, 4 * V> bytes;
+#if defined(__AVX512BW__)
+  if constexpr (V == 16) {
+    // Both pack within 128 bits: four numbers of each register.
+    constexpr lanes32<V> order = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    lanes32<V> ab, cd;
+    __asm__("vpackssdw %2, %1, %0" : "=v"(ab) : "v"(a), "v"(b));
+    __asm__("vpackssdw %2, %1, %0" : "=v"(cd) : "v"(c), "v"(d));
+    __asm__("vpackuswb %2, %1, %0" : "=v"(ab) : "v"(ab), "v"(cd));
+    __asm__("vpermd %1, %2, %0" : "=v"(bytes) : "v"(ab), "v"(order));
+    return bytes;
+  }
+#endif
+  std::uint8_t numbers[std::size_t{4 * V}];
+  store_bytes<V>(numbers, a);
+  store_bytes<V>(numbers + V, b);
+  store_bytes<V>(numbers + 2 * V, c);
+  store_bytes<V>(numbers + 3 * V, d);
+  std::memcpy(&bytes, numbers, sizeof bytes);
+  return bytes;
 }
 /// Stores numbers within low .. high.
 template <int V, class Out>

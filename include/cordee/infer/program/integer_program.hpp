@@ -57,15 +57,18 @@ struct integer_program {
 };
 
 /// Where the outputs of the steps are in the memory of one sample: outputs that are read at the
-/// same time do not overlap.
+/// same time do not overlap. With `chains`, an output is written over what its step adds, if no
+/// later step reads that.
 struct memory_plan {
   std::vector<std::size_t> offsets;  // (1 + steps): of the image's bytes, then of the steps
   std::size_t size = 0;
 
   static constexpr std::size_t alignment = 64;
 
-  /// `sizes`: bytes of the image's and the steps' outputs.
-  memory_plan(const integer_program& program, std::span<const std::size_t> sizes)
+  /// `sizes`: bytes of the image's and the steps' outputs. `chains`: for each step the last one
+  /// that runs together with it, part by part; empty: each step alone.
+  memory_plan(const integer_program& program, std::span<const std::size_t> sizes,
+              std::span<const int> chains = {})
       : offsets(sizes.size()) {
     const std::size_t count = sizes.size();
     std::vector<std::size_t> last(count);  // the last step, counted from 1, that reads an output
@@ -73,7 +76,23 @@ struct memory_plan {
     for (std::size_t i = 1; i < count; ++i)
       for (const int from : {program.steps[i - 1].input, program.steps[i - 1].residual})
         if (from >= 0 || i == 1) last[static_cast<std::size_t>(from + 1)] = i;
+    const std::vector<std::size_t> last_read = last;
+    for (std::size_t i = 0; i < count && !chains.empty(); ++i)
+      if (last[i] > 0) last[i] = static_cast<std::size_t>(chains[last[i] - 1] + 1);
+    const auto place_of_added = [&](std::size_t i) -> std::size_t {  // 0: none
+      if (i == 0 || chains.empty()) return 0;
+      const integer_step& s = program.steps[i - 1];
+      if (s.residual < 0 || s.residual == s.input ||
+          !std::holds_alternative<integer_convolution>(s.layer))
+        return 0;
+      const auto added = static_cast<std::size_t>(s.residual + 1);
+      return last_read[added] == i && sizes[i] <= sizes[added] ? added : 0;
+    };
     for (std::size_t i = 0; i < count; ++i) {
+      if (const std::size_t added = place_of_added(i); added > 0) {
+        offsets[i] = offsets[added];
+        continue;
+      }
       std::vector<std::pair<std::size_t, std::size_t>> taken;
       for (std::size_t k = 0; k < i; ++k)
         if (last[k] >= i) taken.emplace_back(offsets[k], offsets[k] + sizes[k]);

@@ -40,14 +40,6 @@ TEST_CASE("byte_tile: rows of every length, in tiles of every length") {
   }
 }
 
-TEST_CASE("byte_tile: two rows of seven pixels are a tile of fourteen") {
-  for (const int height : {1, 2, 3, 5}) {
-    check_bytes<direct>({{32, height, 7}, 64, 3, 1, 1}, 1, 100);
-    check_bytes<direct>({{16, 2 * height, 14}, 32, 3, 2, 1}, 1, 100);
-    check_bytes<direct>({{3, 2 * height, 13}, 48, 7, 2, 3}, 1, 100);
-  }
-}
-
 TEST_CASE("byte_tile: window rows of few channels, of any number of bytes") {
   for (const int channels : {1, 2, 3, 4})
     for (const int window : {1, 2, 3, 5, 7})

@@ -23,20 +23,13 @@
 #include <cordee/ops/engines/direct/int8/byte_matrix_tile.hpp>
 #include <cordee/ops/engines/direct/int8/byte_pair_tile.hpp>
 #include <cordee/ops/engines/direct/int8/byte_region.hpp>
+#include <cordee/ops/engines/direct/int8/byte_rows.hpp>
 #include <cordee/ops/engines/direct/int8/byte_sample.hpp>
 #include <cordee/ops/engines/direct/int8/byte_tile.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// Sums of blocks of V filters at adjacent pixels.
-struct byte_sums_chunk {
-  int filter_block, blocks;
-  std::size_t first, pixels;
-  const std::int32_t* sums;  // (blocks, pixels, V)
-  std::size_t next;          // pixels from here to what the thread writes next, 0: to nothing
-};
 
 template <int V, class Products>
 class byte_correlation_by {
@@ -148,33 +141,57 @@ class byte_correlation_by {
                    const std::int8_t* packed,    // (K/V, C/B, R, steps, V, 4 bytes), (K)
                    const std::int32_t* initial,  // (K/V, V): of the sums
                    const Consume& consume, core::equal_part part = {}) const {
-    using In = std::remove_cvref_t<decltype(*x_of(0))>;
     const byte_region r = region_of(part);
-    if (r.empty()) return;
-    const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
-    const std::size_t size = sample_.size(), at_once = samples_at_once(samples);
-    const typename decltype(sample_)::row_range read{r.first_row * p_.stride,
-                                                     (r.last_row - 1) * p_.stride + p_.window};
     const int rows = chunk_rows();
     std::int32_t* const sums = memory.sums.reserve(sums_size());  // (2, pixels of a chunk, V)
-    for (std::size_t first = 0; first < samples; first += at_once) {
-      const std::size_t last = std::min(samples, first + at_once);
-      number* const padded =
-          in_place ? nullptr
-                   : sample_.padded(memory.padded<number>(), zero_point, last - first, read);
-      if (!in_place)
-        for (std::size_t n = first; n < last; ++n)
-          sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size, read);
-      for (int f = r.first_block; f < r.last_block; f += 2)
-        for (std::size_t n = first; n < last; ++n) {
-          const number* bytes = padded + (n - first) * size;
-          if constexpr (std::same_as<In, number>)
-            if (in_place) bytes = x_of(n);
+    for_filters(
+        memory, samples, x_of, to_bytes, zero_point, r, [&](int f, std::size_t n, const number* x) {
           for (int i = r.first_row; i < r.last_row; i += rows)
-            consume(
-                n, sum_rows(bytes, r, f, i, std::min(rows, r.last_row - i), packed, initial, sums));
-        }
-    }
+            consume(n, sum_rows(x, r, f, i, std::min(rows, r.last_row - i), packed, initial, sums));
+        });
+  }
+
+  /// Whether run_fused is there.
+  static constexpr bool fuses = !pairs && Products::dots && V == 16;
+
+  [[nodiscard]] byte_region region_of(core::equal_part part) const {
+    const auto pair_size = static_cast<std::size_t>(2 * block_size());
+    return byte_regions{filter_blocks_, out_.height,
+                        pair_size * static_cast<std::size_t>(out_.width), pair_size,
+                        sample_.size() * sizeof(number) / static_cast<std::size_t>(out_.height)}
+        .of(part);
+  }
+  /// All filters in rows of y: `row_pixels` pixels each, not those of y where windows are of one
+  /// pixel.
+  [[nodiscard]] int rows() const { return out_.height; }
+  [[nodiscard]] int row_pixels() const { return out_.width; }
+  [[nodiscard]] byte_region rows_region(int i, int end) const {
+    return {0, filter_blocks_, i, end};
+  }
+
+  /// As run_samples, but the sums stay in registers: an epilogue (byte_tile.hpp) makes y of them.
+  /// y_of(n) is y of sample n, (K/V, H', W', V); epilogue_of(n, f) the epilogue of sample n and two
+  /// blocks of filters from f on.
+  template <class X, class ToBytes, class Y, class EpilogueOf>
+    requires(fuses)
+  void run_fused(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
+                 int zero_point,
+                 const std::int8_t* packed,    // (K/V, C/B, R, steps, V, 4 bytes), (K)
+                 const std::int32_t* initial,  // (K/V, V): of the sums
+                 const Y& y_of, const EpilogueOf& epilogue_of, const byte_region& r) const {
+    using Out = std::remove_cvref_t<decltype(*y_of(0))>;
+    const int window_rows = blocks_ * p_.window;
+    for_filters(memory, samples, x_of, to_bytes, zero_point, r,
+                [&](int f, std::size_t n, const number* x) {
+                  auto at = tile_of<Out>(f, packed, {initial, nullptr});
+                  at.x = byte_address(x) + std::ptrdiff_t{r.first_row} * p_.stride * sample_.row();
+                  at.y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
+                  at.y = y_of(n) + f * at.y_block + std::ptrdiff_t{r.first_row} * out_.width * V;
+                  at.y_lines = (longest_byte_tile<V, 2> + window_rows - 1) / window_rows;
+                  at.prefetch = reinterpret_cast<const char*>(at.w);
+                  prefetch_weights(at, r, f, packed, 0);
+                  tile_rows(at, f, r.rows(), epilogue_of(n, f));
+                });
   }
 
   /// Makes `memory` as large as run_samples of up to so many samples of any input needs.
@@ -210,12 +227,34 @@ class byte_correlation_by {
     const float* scales;          // (K/V, V)
   };
 
-  [[nodiscard]] byte_region region_of(core::equal_part part) const {
-    const auto pair_size = static_cast<std::size_t>(2 * block_size());
-    return byte_regions{filter_blocks_, out_.height,
-                        pair_size * static_cast<std::size_t>(out_.width), pair_size,
-                        sample_.size() * sizeof(number) / static_cast<std::size_t>(out_.height)}
-        .of(part);
+  /// Calls f(block of filters, sample, its bytes) for the samples and each two blocks of filters of
+  /// the region; the bytes are x itself, or x in padded rows.
+  template <class X, class ToBytes, class F>
+  void for_filters(byte_scratch& memory, std::size_t samples, const X& x_of,
+                   const ToBytes& to_bytes, int zero_point, const byte_region& r,
+                   const F& f) const {
+    using In = std::remove_cvref_t<decltype(*x_of(0))>;
+    if (r.empty()) return;
+    const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
+    const std::size_t size = sample_.size(), at_once = samples_at_once(samples);
+    const typename decltype(sample_)::row_range read{r.first_row * p_.stride,
+                                                     (r.last_row - 1) * p_.stride + p_.window};
+    for (std::size_t first = 0; first < samples; first += at_once) {
+      const std::size_t last = std::min(samples, first + at_once);
+      number* const padded =
+          in_place ? nullptr
+                   : sample_.padded(memory.padded<number>(), zero_point, last - first, read);
+      if (!in_place)
+        for (std::size_t n = first; n < last; ++n)
+          sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size, read);
+      for (int block = r.first_block; block < r.last_block; block += 2)
+        for (std::size_t n = first; n < last; ++n) {
+          const number* bytes = padded + (n - first) * size;
+          if constexpr (std::same_as<In, number>)
+            if (in_place) bytes = x_of(n);
+          f(block, n, bytes);
+        }
+    }
   }
 
   [[nodiscard]] std::ptrdiff_t block_size() const {
@@ -226,40 +265,39 @@ class byte_correlation_by {
 
   /// Window rows that all tiles of so many rows read, of the same filters.
   [[nodiscard]] int window_rows_read(int rows) const {
-    if constexpr (pairs)
-      return (rows * out_.width + pair_tile_pixels - 1) / pair_tile_pixels * blocks_ * p_.window;
-    const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
-              row_tiles = (out_.width + longest - 1) / longest;
-    const bool row_pairs = longest == 14 && out_.width == 7;
-    return (row_pairs ? (rows + 1) / 2 : rows * row_tiles) * blocks_ * p_.window;
+    const int tiles = pairs ? (rows * out_.width + pair_tile_pixels - 1) / pair_tile_pixels
+                            : byte_tiles_of_rows<V>(filter_blocks_ > 1, rows, out_.width);
+    return tiles * blocks_ * p_.window;
   }
-  /// The sums of two blocks of filters from f on, at `count` rows from row i on. Prefetches the
-  /// weights of the next two if those of two are longer than what the region's tiles read.
+  /// Has the tiles from row `done` of the region on prefetch the next filters' weights, if these
+  /// are longer than what the region's tiles read.
+  template <class Out>
+  void prefetch_weights(byte_tile<Out>& at, const byte_region& r, int f, const std::int8_t* packed,
+                        int done) const {
+    const std::ptrdiff_t lines = 2 * block_size() / 64 / window_rows_read(r.rows());
+    if (lines == 0 || f + 3 >= r.last_block) return;
+    at.prefetch = reinterpret_cast<const char*>(packed + (f + 2) * block_size() +
+                                                2 * block_size() * done / r.rows());
+    at.prefetch_lines = static_cast<int>(lines);
+  }
+  /// The sums of two blocks of filters from f on, at `count` rows from row i on.
   chunk sum_rows(const number* bytes, const byte_region& r, int f, int i, int count,
                  const std::int8_t* packed, const std::int32_t* initial, std::int32_t* sums) const {
     const auto width = static_cast<std::size_t>(out_.width),
                pixels = static_cast<std::size_t>(count) * width;
     auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
-    at.x = address(bytes);
+    at.x = byte_address(bytes);
     if constexpr (!pairs) at.x += std::ptrdiff_t{i} * p_.stride * sample_.row();
     at.y = sums;
     at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
-    const int rows = r.rows(), done = i - r.first_row;
-    const std::ptrdiff_t lines = 2 * block_size() / 64 / window_rows_read(rows);
-    if (lines > 0 && f + 3 < r.last_block) {
-      at.prefetch = reinterpret_cast<const char*>(packed + (f + 2) * block_size() +
-                                                  2 * block_size() * done / rows);
-      at.prefetch_lines = static_cast<int>(lines);
-    }
+    const int done = i - r.first_row;
+    prefetch_weights(at, r, f, packed, done);
     correlate_rows(at, f, count, i);
     const std::size_t to_next_filters =
         f + 2 < r.last_block ? 2 * out_.pixels() - static_cast<std::size_t>(done) * width : 0;
-    return {f,
-            std::min(2, filter_blocks_ - f),
-            static_cast<std::size_t>(i) * width,
-            pixels,
-            sums,
-            done + count < rows ? pixels : to_next_filters};
+    const std::size_t next = done + count < r.rows() ? pixels : to_next_filters;
+    const auto first = static_cast<std::size_t>(i) * width;
+    return {f, std::min(2, filter_blocks_ - f), first, pixels, sums, next};
   }
   template <ByteConvolutionOutput Out>
   void correlate_sample(const number* x,            // (C/B, rows, columns, B), or in panels
@@ -270,7 +308,7 @@ class byte_correlation_by {
               lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
     for (int f = 0; f < filter_blocks_; f += 2) {
       auto at = tile_of<Out>(f, packed, terms);
-      at.x = address(x);
+      at.x = byte_address(x);
       at.y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
       at.y = y + f * at.y_block;
       at.prefetch = static_cast<const char*>(next);
@@ -279,7 +317,7 @@ class byte_correlation_by {
     }
   }
   /// A tile of the filters from block f on, without the addresses of x and y.
-  template <ByteConvolutionOutput Out>
+  template <class Out>
   [[nodiscard]] byte_tile<Out> tile_of(int f, const std::int8_t* packed,
                                        const filter_terms& terms) const {
     int rows_at_once = 0;
@@ -298,13 +336,17 @@ class byte_correlation_by {
             .rows = p_.window,
             .steps = steps_,
             .rows_at_once = rows_at_once,
+            .dense = p_.window == 1 && p_.stride == 1 && block_ == V,
             .rows3x3 = p_.window == 3 && p_.stride == 1 && block_ == V};
-  }
-  static const std::uint8_t* address(const number* x) {
-    return reinterpret_cast<const std::uint8_t*>(x);
   }
   /// `rows` rows of y, for the filters from block f on. at.x is that of the row `first`, with pairs
   /// that of the sample.
+  template <class Out, class Epilogue>
+  void tile_rows(byte_tile<Out>& at, int f, int rows, const Epilogue& epilogue) const {
+    constexpr bool dots = Products::dots;
+    f + 1 < filter_blocks_ ? byte_rows<V, dots, 2>(at, rows, out_.width, p_.stride, epilogue)
+                           : byte_rows<V, dots, 1>(at, rows, out_.width, p_.stride, epilogue);
+  }
   template <ByteConvolutionOutput Out>
   void correlate_rows(byte_tile<Out>& at, int f, int rows, int first = 0) const {
     if constexpr (pairs)
@@ -318,36 +360,8 @@ class byte_correlation_by {
           ? byte_matrix_rows<V, Products::native, 2>(at, rows, out_.width, p_.stride)
           : byte_matrix_rows<V, Products::native, 1>(at, rows, out_.width, p_.stride);
     else
-      f + 1 < filter_blocks_ ? tiles<2>(at, rows) : tiles<1>(at, rows);
+      tile_rows(at, f, rows, store_byte_sums{});
   }
-  template <int Blocks>
-  static constexpr int longest_tile = std::min(16, tile_registers<std::int32_t, V> / Blocks);
-  template <int Blocks, class Out>
-  void tiles(byte_tile<Out>& at, int rows) const {
-    const byte_tile<Out> row = at;
-    int first = 0;
-    if constexpr (longest_tile<Blocks> == 14)
-      for (at.x_half = p_.stride * at.x_row; out_.width == 7 && first + 2 <= rows; first += 2) {
-        at.x = row.x + first * p_.stride * row.x_row;
-        at.y = row.y + first * row.y_row;
-        byte_sums<V, Products::dots, Blocks, 14, false, Out>(at);
-      }
-    at.x_half = 7 * row.x_step;
-    for_tiles<longest_tile<Blocks>>(
-        lengths<16, 14, 8, 7, 4, 1>{}, out_.width, [&]<int Pixels>(int done, int tiles) {
-          constexpr bool by_rows = Blocks * Pixels == 16;  // fewer loads
-          const auto kernel = by_rows && at.rows3x3
-                                  ? byte_sums<V, Products::dots, Blocks, Pixels, by_rows, Out>
-                                  : byte_sums<V, Products::dots, Blocks, Pixels, false, Out>;
-          for (int i = first; i < rows; ++i) {
-            at.x = row.x + i * p_.stride * row.x_row + done * row.x_step;
-            at.y = row.y + i * row.y_row + done * V;
-            for (int t = 0; t < tiles; ++t, at.x += Pixels * row.x_step, at.y += Pixels * V)
-              kernel(at);
-          }
-        });
-  }
-
   byte_sample<V, number, Products::panel> sample_;
   convolution_problem p_;  // the sample's
   extent out_;

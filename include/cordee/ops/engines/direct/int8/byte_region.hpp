@@ -20,6 +20,14 @@ struct byte_region {
   [[nodiscard]] int rows() const { return last_row - first_row; }
 };
 
+/// Sums of blocks of V filters at adjacent pixels.
+struct byte_sums_chunk {
+  int filter_block, blocks;
+  std::size_t first, pixels;
+  const std::int32_t* sums;  // (blocks, pixels, V)
+  std::size_t next;          // pixels from here to what the thread writes next, 0: to nothing
+};
+
 struct byte_regions {
   int filter_blocks, height;  // of y
   std::size_t products;       // of two blocks of filters and a row of y

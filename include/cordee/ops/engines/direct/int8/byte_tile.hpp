@@ -120,8 +120,14 @@ struct byte_dot<lanes<float>, true> {
 };
 #endif
 
+/// Where numbers begin.
+template <class Number>
+const std::uint8_t* byte_address(const Number* x) {
+  return reinterpret_cast<const std::uint8_t*>(x);
+}
+
 /// The memory of a tile of one output row. Pitches count bytes of x and w, numbers of y.
-template <ByteConvolutionOutput Out>
+template <class Out>
 struct byte_tile {
   const std::uint8_t* x = nullptr;  // (C/B, rows, columns, B), from the tile's first pixel on
   std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // x_step: from output pixel to pixel
@@ -132,16 +138,42 @@ struct byte_tile {
   const float* scales = nullptr;          // of the sums, one for each filter
   Out* y = nullptr;  // (filter blocks, H', W', V), from the tile's first pixel on
   std::ptrdiff_t y_block = 0, y_row = 0;
+  int y_lines = 0;  // pixels of y that an epilogue prefetches with each window row
   int blocks = 0, rows = 0, steps = 0;  // input blocks, window rows, groups of 4 bytes in a row
   const char* prefetch = nullptr;       // the next sample's input, or the next filters' weights
   int prefetch_lines = 0;               // cache lines of it with each window row
   int rows_at_once = 0;                 // window rows whose sums fit 16 bits (byte_pair_tile.hpp)
+  bool dense = false;                   // byte_dense_tile.hpp: windows of one pixel
   bool rows3x3 = false;                 // a window row is three pixels of V bytes, stride 1
 };
 
+/// The epilogue of a tile that stores its sums, scaled if they are floats. Others have
+/// of_block(b, y), which returns what is called with an offset from y and the sums of one pixel or
+/// of four, and prefetch(y).
+struct store_byte_sums {};
+
+/// Calls the epilogue with all sums.
+template <int V, class Out, std::size_t Blocks, std::size_t Pixels, class Epilogue>
+[[gnu::always_inline]] inline void finish_sums(const byte_tile<Out>& at,
+                                               const sum_vec<V> (&sum)[Blocks][Pixels],
+                                               const Epilogue& epilogue) {
+#pragma GCC unroll 32
+  for (std::size_t b = 0; b < Blocks; ++b) {
+    const auto first = static_cast<std::ptrdiff_t>(b) * at.y_block;
+    const auto finish = epilogue.of_block(b, at.y + first);
+#pragma GCC unroll 32
+    for (std::size_t t = 0; t + 4 <= Pixels; t += 4)
+      finish(t * V, sum[b][t], sum[b][t + 1], sum[b][t + 2], sum[b][t + 3]);
+#pragma GCC unroll 4
+    for (std::size_t t = Pixels / 4 * 4; t < Pixels; ++t) finish(t * V, sum[b][t]);
+  }
+}
+
 /// With Rows3x3, four loaded bytes are added to three sums; a tap's weights are V x V.
-template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutionOutput Out>
-[[gnu::noinline]] void byte_sums(byte_tile<Out>& at) {
+template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, class Out,
+          class Epilogue = store_byte_sums>
+[[gnu::noinline]] void byte_sums(byte_tile<Out>& at, const Epilogue& epilogue = {}) {
+  constexpr bool stores = std::same_as<Epilogue, store_byte_sums>;
   sum_vec<V> sum[std::size_t{Blocks}][std::size_t{Pixels}];  // (Blocks, Pixels, V)
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b)
@@ -149,13 +181,21 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
     for (int t = 0; t < Pixels; ++t) sum[b][t] = load<std::int32_t, V>(at.initial + b * V);
   const std::ptrdiff_t step = at.x_step;
   const std::int8_t* w = at.w;
+  int prefetched = 0;  // pixels of the tile after the next one
   for (int c = 0; c < at.blocks; ++c)
     for (int r = 0; r < at.rows; ++r) {
-      if (c == 0)
-        for (int t = r; t < Pixels; t += at.rows)
+      if constexpr (stores) {
+        if (c == 0)
+          for (int t = r; t < Pixels; t += at.rows)
 #pragma GCC unroll 32
+            for (int b = 0; b < Blocks; ++b)
+              __builtin_prefetch(at.y + at.y_row + b * at.y_block + t * V, 1);
+      } else {
+        for (int k = 0; k < at.y_lines && prefetched < Pixels; ++k, ++prefetched)
+#pragma GCC unroll 2
           for (int b = 0; b < Blocks; ++b)
-            __builtin_prefetch(at.y + at.y_row + b * at.y_block + t * V, 1);
+            epilogue.prefetch(at.y + b * at.y_block + (2 * Pixels + prefetched) * V);
+      }
       for (int k = 0; k < at.prefetch_lines; ++k, at.prefetch += 64)
         __builtin_prefetch(at.prefetch, 0, 2);
       const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
@@ -202,6 +242,7 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
         }
       }
     }
+  if constexpr (!stores) return finish_sums<V>(at, sum, epilogue);
   Out* const y = at.y;
   const std::ptrdiff_t y_block = at.y_block;
 #pragma GCC unroll 32
@@ -213,7 +254,7 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
       if constexpr (std::same_as<Out, float>)
         store<float, V>(y + b * y_block + t * V,
                         scale * __builtin_convertvector(sum[b][t], vec<float, V>));
-      else
+      else if constexpr (stores)
         store<std::int32_t, V>(y + b * y_block + t * V, sum[b][t]);
   }
 }
