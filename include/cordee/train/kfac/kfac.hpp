@@ -67,6 +67,10 @@ struct kfac {
         !requires { M::adversarial_copies; },
         "kfac has no factors of adversarial's copies, which pass other batch norms: train "
         "the network itself");
+    static_assert(
+        requires { M::input; },
+        "kfac observes the library's layers, which a model of data of your own does not have: "
+        "use the optimizer without it");
     /// The preconditioner on the transport of the reducer R.
     using type = detail::train::kfac_preconditioner<typename R::communicator_type>;
   };

@@ -54,9 +54,6 @@ struct preconditioner_type {
 };
 template <HasPreconditioner O, class M, class R>
 struct preconditioner_type<O, M, R> {
-  static_assert(nn::ImageModel<M>,
-                "a preconditioner observes the library's layers: use the optimizer without kfac "
-                "for a model of your own");
   static_assert(
       O::needs == agreement::exact && detail::optim::norms_of<O> == norms_needed::never,
       "a preconditioned optimizer averages gradients and reads no norms, which are of the "
