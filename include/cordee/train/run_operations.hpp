@@ -48,8 +48,8 @@ class run_operations {
   /// `epoch` is the position in the schedule. `global_samples`: of all ranks; 0: they exchange
   /// their numbers, a small message, so that the mean is exact over unequal shares. Collective.
   /// @throws usage_error for a negative number of samples, and what trainer::step throws.
-  template <class Data>
-    requires std::same_as<typename Run::batch_type, data_batch<Data, typename Run::device>>
+  template <class Data, class R = Run>  // R, since nvcc looks into Run before it is complete
+    requires std::same_as<typename R::batch_type, data_batch<Data, typename R::device>>
   step_outcome step(const Data& data, std::int64_t samples, double epoch,
                     std::int64_t global_samples = 0) {
     return run().abort_peers_on_throw([&] {

@@ -30,8 +30,8 @@ class packed_steps {
       : steps_(program.steps.data(), program.steps.size()),
         copy_readers_(copy_readers()),
         sizes_(blocked_sizes(program.image)),
-        first_grouped_(find_first_grouped()),
-        convolutions_(steps_.size()) {
+        first_grouped_(find_first_grouped()) {
+    convolutions_.resize(steps_.size());  // nvcc: the constructors' lists would have vectors
     for (std::size_t k = 0; k < steps_.size(); ++k)
       if (const auto* const c = convolution_of(steps_[k]))
         convolutions_[k].emplace(*c, steps_[k].residual < 0 ? 0 : wide_limit);

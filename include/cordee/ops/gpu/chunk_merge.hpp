@@ -23,11 +23,11 @@ struct chunk_merge {
 
   constexpr chunk_merge() : chunk_merge(0, 0, 0, 0, 0) {}
   constexpr chunk_merge(std::size_t group_count, std::size_t chunk_count, std::size_t chunk_rows,
-                        std::size_t tile_count, std::size_t lane_count)
+                        std::size_t tiles_of_all, std::size_t lane_count)
       : groups(group_count),
         chunks(chunk_count),
         rows(chunk_rows),
-        tiles(tile_count),
+        tiles(tiles_of_all),
         lanes(lane_count) {
     while (set * set < chunks) ++set;
     sets = device::blocks_for(chunks, set);

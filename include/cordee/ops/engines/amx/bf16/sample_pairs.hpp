@@ -217,8 +217,8 @@ void transpose_block(const amx_gradient_plan& plan, const amx_gradient_plan::chu
   };
   const auto put_zeros = [&](int n) {
     for (; n > 0; --n) {
-      for (const int half : {0, tile})
-        std::fill_n(positions + half + filled * tile_rows, tile_rows, bfloat_pair{});
+      for (const int of_half : {0, tile})
+        std::fill_n(positions + of_half + filled * tile_rows, tile_rows, bfloat_pair{});
       advance();
     }
   };

@@ -33,7 +33,7 @@ inline tile_permission request_tiles() {
                      all = tiles | bytes | bf16;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & all) != all)
     return {false, "the processor, or the hypervisor, has no AMX with bytes and bf16"};
-  unsigned low = 0, high = 0;
+  [[maybe_unused]] unsigned low = 0, high = 0;
   if (saves) __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   constexpr unsigned state = 1u << 17 | 1u << 18;  // XTILECFG, XTILEDATA
   if ((low & state) != state)

@@ -214,12 +214,12 @@ constexpr amx_gradient_plan plan_amx_gradient(const convolution_problem& p, int 
   // The chunk of at most so many that leaves the least work: the last step of each is not full.
   const auto best_of = [](int all, int most, const auto& cycles) {
     int best = 1;
-    double least = 0;
+    double fewest = 0;
     for (int n = most; n > 0 && 2 * n > most; --n) {
       const double total = all / n * cycles(n) + (all % n > 0 ? cycles(all % n) : 0);
-      if (n < most && total >= least) continue;
+      if (n < most && total >= fewest) continue;
       best = n;
-      least = total;
+      fewest = total;
     }
     return best;
   };

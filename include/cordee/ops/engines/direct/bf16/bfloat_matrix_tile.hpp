@@ -58,7 +58,7 @@ template <int V>
 
 /// bfloat_tile. Pixels of y are Step numbers of x apart, or where it is 0, x_step.
 template <int V, bool Native, int Blocks, int Step, int Pixels>
-[[gnu::noinline]] void bfloat_matrix_tile(const bfloat_area& at) {
+void bfloat_matrix_tile(const bfloat_area& at) {
   using sums = bfloat_pixel_pairs<V, Blocks, Pixels>;
   const std::ptrdiff_t step = Step != 0 ? Step : at.x_step, numbers = at.row_numbers;
   sums all;
@@ -94,7 +94,7 @@ template <int V, bool Native, int Blocks, int Step, int Pixels>
 
 /// bfloat_rows3x3.
 template <int V, bool Native, int Blocks, int In, int Out, int Pixels>
-[[gnu::noinline]] void bfloat_matrix_rows3x3(const bfloat_rows_area& at, int from) {
+void bfloat_matrix_rows3x3(const bfloat_rows_area& at, int from) {
   static_assert(In == 1 || Out == 1);
   using sums = bfloat_pixel_pairs<V, Blocks, Pixels, Out>;
   constexpr int under = pixels_under(Pixels, In, Out), before = Out == 1 ? 1 : 0;

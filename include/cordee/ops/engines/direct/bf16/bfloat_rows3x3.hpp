@@ -82,7 +82,7 @@ template <int V, bool Dots, int Blocks, int In, int Out, int Pixels>
 
 /// As above, with four channels in a group of the packed weights (bfloat_matrix_tile.hpp).
 template <int V, bool Dots, int Blocks, int In, int Out, int Pixels>
-void bfloat_matrix_rows3x3(const bfloat_rows_area& at, int from);
+[[gnu::noinline]] void bfloat_matrix_rows3x3(const bfloat_rows_area& at, int from);
 
 /// All pixels of the row. Backward through a stride a tile begins at an even pixel.
 template <int V, bool Dots, int Blocks, int In, int Out, int Group = bfloat_group<V, Dots>>

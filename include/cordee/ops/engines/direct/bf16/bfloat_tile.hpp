@@ -75,7 +75,7 @@ template <int V, bool Dots, int Blocks, int Step, int Pixels>
 
 /// As bfloat_tile, with four channels in a group of the packed weights (bfloat_matrix_tile.hpp).
 template <int V, bool Dots, int Blocks, int Step, int Pixels>
-void bfloat_matrix_tile(const bfloat_area& at);
+[[gnu::noinline]] void bfloat_matrix_tile(const bfloat_area& at);
 
 /// `rows` rows of `pixels` adjacent pixels, x_down numbers of x and y_down of y apart. A copy of
 /// the area for each row would cost a third of the time of an image's short rows: its wide loads
