@@ -212,18 +212,20 @@ TEST_CASE(
 TEST_CASE("trainer: measure_gradient_noise is refused where there is nothing to compare") {
   quadratic<fp64> model;
   CHECK_THROWS_AS((trainer{model, sgd{}, steady, solo{}, measured}), usage_error);
+  const auto refusal = [](const auto& optimizer, const trainer_options& options) {
+    return error_message([&] {
+      threads::launch(2, [&](threads comm) {
+        quadratic<fp64> other;
+        trainer{other, optimizer, steady, ring{comm}, options};
+      });
+    });
+  };
+  CHECK(contains(refusal(local_steps{sgd{}, 2}, measured), "an optimizer that averages gradients"));
+  trainer_options unchecked = measured;
+  unchecked.check_finite = false;
+  CHECK(contains(refusal(sgd{}, unchecked), "set both"));
   on_ranks(2, [](threads comm) {
     quadratic<fp64> other;
-    CHECK(contains(error_message([&] {
-                     trainer{other, local_steps{sgd{}, 2}, steady, ring{comm}, measured};
-                   }),
-                   "an optimizer that averages gradients"));
-    trainer_options unchecked = measured;
-    unchecked.check_finite = false;
-    CHECK(contains(error_message([&] {
-                     trainer{other, sgd{}, steady, ring{comm}, unchecked};
-                   }),
-                   "set both"));
     trainer run{other, sgd{}, steady, ring{comm}, measured};
     toy_loader feed{.rank_count = 2};
     CHECK(contains(describe(run, feed, 1), "noise           not measured yet"));

@@ -148,7 +148,7 @@ class shared_error : public error {
 template <class Communicator>
 [[gnu::cold]] void abort_unless_shared(const Communicator& comm, const std::exception& failure) {
   if constexpr (!comm::single_rank<Communicator>)
-    if (dynamic_cast<const shared_error*>(&failure) == nullptr)
+    if (comm.size() > 1 && dynamic_cast<const shared_error*>(&failure) == nullptr)
       detail::comm::abort(comm, failure.what());
 }
 
