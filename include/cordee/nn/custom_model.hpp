@@ -194,9 +194,8 @@ class custom_model {
     keeps_ = true;
   }
 
-  [[nodiscard]] std::span<const segment> segments() const {
-    return list_.segments();
-  }                                                                         ///< See Model.
+  /// See Model.
+  [[nodiscard]] std::span<const segment> segments() const { return list_.segments(); }
   [[nodiscard]] const D& get_device() const { return device_; }             ///< See Model.
   [[nodiscard]] const parameter_list& parameters() const { return list_; }  ///< The tensors.
 

@@ -15,37 +15,15 @@
 #include <cordee/ops/engines/amx/bf16/correlation.hpp>
 #include <cordee/ops/engines/amx/bf16/packed_weights.hpp>
 
+#include "tests/ops/engines/amx/bf16/residual_layers.hpp"
 #include "tests/ops/engines/amx/int8/counting_tiles.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
 using support::counting_tiles;
+using support::counted::layer, support::counted::resnet20, support::counted::resnet50;
 
 namespace {
-
-struct layer {
-  convolution_problem p;
-  int times;
-};
-
-/// The different layers, and how often each occurs.
-const std::vector<layer> resnet50{
-    {{{3, 224, 224}, 64, 7, 2, 3}, 1},   {{{64, 56, 56}, 64, 1, 1, 0}, 1},
-    {{{256, 56, 56}, 64, 1, 1, 0}, 2},   {{{64, 56, 56}, 64, 3, 1, 1}, 3},
-    {{{64, 56, 56}, 256, 1, 1, 0}, 4},   {{{256, 56, 56}, 128, 1, 1, 0}, 1},
-    {{{128, 56, 56}, 128, 3, 2, 1}, 1},  {{{512, 28, 28}, 128, 1, 1, 0}, 3},
-    {{{128, 28, 28}, 128, 3, 1, 1}, 3},  {{{128, 28, 28}, 512, 1, 1, 0}, 4},
-    {{{256, 56, 56}, 512, 1, 2, 0}, 1},  {{{512, 28, 28}, 256, 1, 1, 0}, 1},
-    {{{256, 28, 28}, 256, 3, 2, 1}, 1},  {{{1024, 14, 14}, 256, 1, 1, 0}, 5},
-    {{{256, 14, 14}, 256, 3, 1, 1}, 5},  {{{256, 14, 14}, 1024, 1, 1, 0}, 6},
-    {{{512, 28, 28}, 1024, 1, 2, 0}, 1}, {{{1024, 14, 14}, 512, 1, 1, 0}, 1},
-    {{{512, 14, 14}, 512, 3, 2, 1}, 1},  {{{2048, 7, 7}, 512, 1, 1, 0}, 2},
-    {{{512, 7, 7}, 512, 3, 1, 1}, 2},    {{{512, 7, 7}, 2048, 1, 1, 0}, 3},
-    {{{1024, 14, 14}, 2048, 1, 2, 0}, 1}};
-const std::vector<layer> resnet20{
-    {{{3, 32, 32}, 16, 3, 1, 1}, 1},  {{{16, 32, 32}, 16, 3, 1, 1}, 6},
-    {{{16, 32, 32}, 32, 3, 2, 1}, 1}, {{{32, 16, 16}, 32, 3, 1, 1}, 5},
-    {{{32, 16, 16}, 64, 3, 2, 1}, 1}, {{{64, 8, 8}, 64, 3, 1, 1}, 5}};
 
 struct costs {
   double macs = 0, products = 0, loads = 0, stores = 0, copied = 0, written = 0;  // bytes
