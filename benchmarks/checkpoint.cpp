@@ -71,6 +71,7 @@ void stall(const run_folder& folder, int n, int steps, int reps) {
   net_type net;
   trainer run{net, sgd{.momentum = 0.9}, small_lr, solo{}};
   checkpoint_writer writer;
+  writer.prepare(run);
   cost stalled;  // of save, which training waits for
   const auto train = [&](bool saves) {
     return cost_of([&] {

@@ -12,6 +12,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/callbacks/chrome_trace.hpp>
 #include <cordee/train/callbacks/csv.hpp>
+#include <cordee/train/describe.hpp>
 
 #include "tests/checkpoint/labelled.hpp"
 #include "tests/support/folder.hpp"
@@ -197,6 +198,25 @@ TEST_CASE("checkpoint: not async, the same checkpoints") {
     return 0;
   });
   CHECK(run_folder(files.file("a")).steps() == std::vector<std::int64_t>{11, 9});
+}
+
+TEST_CASE("checkpoint: describe states when it saves, and the memory of the copy on each rank") {
+  const auto lines = on_ranks(2, [&](threads comm) {
+    labelled<fp32> model;
+    trainer run{model, sgd{}, falling, ring{comm}};
+    auto feed = labelled_feed(comm);
+    const checkpoint beside{.folder = "a", .every = {.steps = 5, .minutes = 30, .epochs = 0.5}};
+    const checkpoint waiting{.folder = "b", .async = false};
+    return describe(run, feed, 3, csv{"log.csv"}, beside, waiting);
+  });
+  // Weights and momenta are 193 numbers from the first segment to the end of the last, which rank 0
+  // writes for all; `seen` is one number of each rank.
+  CHECK(
+      contains_all(lines[0], {"checkpoints     a, the newest 3, every 5 steps, every 30 minutes, "
+                              "every 0.5 epochs; 1,548 bytes of host memory for the copy",
+                              "\ncheckpoints     b, the newest 3, every 1 epochs; steps wait while "
+                              "it is written\n"}));
+  CHECK(contains(lines[1], " 4 bytes of host memory for the copy"));
 }
 
 TEST_CASE("checkpoint: settings without meaning are refused before the first step") {

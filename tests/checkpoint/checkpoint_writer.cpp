@@ -126,7 +126,7 @@ TEST_CASE("checkpoint_writer: without memory for a copy the error names .async")
   ::setrlimit(RLIMIT_AS, &limit);
   const std::string message = error_message([&] { writer.save(run, all, 1, true); });
   ::setrlimit(RLIMIT_AS, &before);
-  CHECK(contains(message, "checkpoint: no memory for a copy of 40000512 bytes"));
+  CHECK(contains(message, "checkpoint: no memory for a copy of 80001024 bytes"));
   CHECK(contains(message, "use .async = false"));
   checkpoint_writer().save(run, all, 1, false);
   CHECK(all.steps() == std::vector<std::int64_t>{0});

@@ -26,7 +26,8 @@ std::string names_of_files(const O& optimizer, const Make& make, const folder& f
   on_ranks(2, [&](threads comm) {
     labelled<fp32> model;
     trainer run{model, optimizer, falling, make(comm)};
-    snapshot{run, true}.write(files.file(""));
+    snapshot_memory memory;
+    snapshot{run, &memory}.write(files.file(""));
     return 0;
   });
   std::string text;
@@ -74,12 +75,13 @@ TEST_CASE("snapshot: what all ranks hold is written once, what differs by each r
 TEST_CASE("snapshot: slots of frozen tensors are zeros in files, and others are left out") {
   const folder files;
   labelled<fp32> model;
+  snapshot_memory memory;
   for (const bool copies : {false, true}) {
     trainer run{model, sgd{}, falling, solo{}, {.freeze = "W1, b2"}};
     CHECK(run.arena_bytes() == (2 * 320 + 128) * sizeof(float));
     const auto held = run.held_slot(0);
     for (std::size_t i = 0; i < held.numbers.size; ++i) held.numbers[i] = static_cast<float>(i + 1);
-    snapshot{run, copies}.write(files.file(""));
+    snapshot{run, copies ? &memory : nullptr}.write(files.file(""));
     const auto common = detail::io::tensor_file::open(files.file("common.safetensors"));
     const auto numbers_of = [&](const char* name, std::size_t n) {
       std::vector<float> numbers(n);
@@ -98,7 +100,7 @@ TEST_CASE("snapshot: slots of frozen tensors are zeros in files, and others are 
   }
   trainer all{model, sgd{}, falling, solo{}};
   for (float& x : all.slot(0)) x = 5;
-  snapshot{all, true}.write(files.file(""));
+  snapshot{all, &memory}.write(files.file(""));
   const auto common = detail::io::tensor_file::open(files.file("common.safetensors"));
   trainer run{model, sgd{}, falling, solo{}, {.freeze = "W1, b2"}};
   CHECK(read_planes(run, common, true) == 2);
@@ -116,7 +118,7 @@ TEST_CASE("snapshot: planes are read back, and another network's first differenc
   trainer run{model, sgd{}, falling, solo{}};
   for (std::size_t i = 0; i < 4; ++i) run.slot(0)[i] = static_cast<float>(i);
   run.weights()[128] = 0.25f;
-  snapshot{run, false}.write(files.file(""));
+  snapshot{run}.write(files.file(""));
   const auto common = detail::io::tensor_file::open(files.file("common.safetensors"));
   const auto own = detail::io::tensor_file::open(files.file("rank-0.safetensors"));
   trainer other{model, sgd{}, falling, solo{}};

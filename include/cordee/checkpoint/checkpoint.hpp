@@ -19,11 +19,11 @@
 // after which it waits for 30 seconds. Open MPI's passes SIGUSR1 on, and kills the ranks within a
 // few seconds after the others, for which examples/launch/mpirun.sh sends it SIGUSR1.
 //
-// The step is held up while the planes are copied to the host's memory; a thread of each rank
-// writes them. With `.async = false` nothing is copied but an asynchronous server's weights: the
-// planes are written to the files, from a device through a buffer of 8 MiB, and the step is held up
-// until they are on the disk. A checkpoint has its final name when the files of all ranks are on
-// the disk. The folder is one that all ranks see.
+// The step is held up while the planes are copied to host memory, which fit allocates when it
+// begins; a thread of each rank writes them. With `.async = false` nothing is copied but an
+// asynchronous server's weights: the planes are written to the files, from a device through a
+// buffer of 8 MiB, and the step is held up until they are on the disk. A checkpoint has its final
+// name when the files of all ranks are on the disk. The folder is one that all ranks see.
 #pragma once
 
 #include <array>
@@ -92,6 +92,19 @@ struct checkpoint {
     return concat("checkpoint, .every ", every.steps, " steps, ", every.epochs, " epochs");
   }
 
+  /// What is saved when, and this rank's memory for it, as `describe(run, feed, epochs, callbacks)`
+  /// says it.
+  template <class Run>
+  [[nodiscard, gnu::cold]] std::string describe(Run& run) const {
+    std::string out = concat(folder, ", the newest ", keep);
+    if (every.steps > 0) out += concat(", every ", every.steps, " steps");
+    if (every.minutes > 0) out += concat(", every ", every.minutes, " minutes");
+    if (every.epochs > 0) out += concat(", every ", every.epochs, " epochs");
+    if (!async) return out + "; steps wait while it is written";
+    return out + concat("; ", detail::core::grouped(detail::checkpoints::snapshot_bytes(run)),
+                        " bytes of host memory for the copy that is written beside training");
+  }
+
   /// Locks the folder, before other callbacks open their files. @throws usage_error for an option
   /// outside its range, error for a folder that cannot be written, that another job saves into,
   /// whose checkpoints are all damaged, or that has one of a later step than this run's.
@@ -131,6 +144,7 @@ struct checkpoint {
   template <class Run>
   void begin_on_all_ranks(Run& run, double start) {
     if (run.comm().rank() == 0) detail::checkpoints::run_folder(folder).remove_strays();
+    if (async) writer.prepare(run);
     signals = std::make_unique<detail::checkpoints::stop_signal>();
     epoch = start;
     saved_at = std::chrono::steady_clock::now();

@@ -39,6 +39,11 @@ void wait_on_all_ranks(const background_job& job, const Communicator& comm) {
 /// One checkpoint at a time, on one rank.
 class checkpoint_writer {
  public:
+  /// Allocates the memory that asynchronous saves of `run` copy to. Requires that none is running.
+  template <class Run>
+  void prepare(Run& run) {
+    reserve_copies(run, memory_);
+  }
   /// Waits for the checkpoint before. If `async`, copies the planes and returns while they are
   /// written; otherwise they are written without a copy, and the checkpoint has its final name when
   /// save returns. Collective.
@@ -52,7 +57,7 @@ class checkpoint_writer {
     keep_ = keep;
     not_finalized_ = true;
     has_common_ = !Run::weights_differ;
-    const auto saved = std::make_shared<const snapshot<Run>>(run, async);
+    const auto saved = std::make_shared<const snapshot<Run>>(run, async ? &memory_ : nullptr);
     job_.start([this, saved, path = folder.partial_path(step_), rank = run.comm().rank()] {
       saved->write(path);
       if (rank == 0) write_text(path + "/checkpoint.json", saved->run().dump(2) + "\n");
@@ -115,6 +120,7 @@ class checkpoint_writer {
   bool has_common_ = true;      // the file of what all ranks hold alike
   bool not_finalized_ = false;  // files are being written, or are written
   std::uint64_t own_sum_ = 0;
+  snapshot_memory memory_;
   background_job job_;  // last: its thread uses the others
 };
 

@@ -15,13 +15,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <cordee/checkpoint/snapshot_memory.hpp>
 #include <cordee/checkpoint/staged_io.hpp>
 #include <cordee/checkpoint/state_json.hpp>
 #include <cordee/core/error.hpp>
@@ -77,6 +77,24 @@ auto saved_planes(Run& run) {
   return planes;
 }
 
+/// Bytes of the planes that this rank copies for a checkpoint that is written beside training.
+template <class Run>
+std::size_t snapshot_bytes(Run& run) {
+  std::size_t bytes = 0;
+  for (const auto& p : saved_planes(run))
+    if (!p.common || run.comm().rank() == 0)
+      bytes += p.numbers_of(p.held()).size * sizeof(typename Run::Real);
+  return bytes;
+}
+
+/// Makes `memory` large enough for a snapshot of `run`. Throws error if there is none left.
+template <class Run>
+void reserve_copies(Run& run, snapshot_memory& memory) {
+  cpu::stream workers;
+  if constexpr (Run::device::host_memory) workers = run.compute();
+  memory.reserve(snapshot_bytes(run), run.model().get_device(), workers);
+}
+
 /// f(name, numbers) for what is a tensor of its own in a rank's file.
 template <class State, class F>
 void visit_numbers(State& state, const F& f) {
@@ -100,27 +118,30 @@ class snapshot {
   using D = typename Run::device;
 
  public:
-  /// Copies the planes, or refers to them. Blocks the host until the device has copied.
-  snapshot(Run& run, bool copies)
+  /// Refers to the planes, or, with `memory`, copies them there, by all of the device's workers.
+  /// Blocks the host until they are copied. `memory` must outlive it and have no other snapshot.
+  explicit snapshot(Run& run, snapshot_memory* memory = nullptr)
       : rank_(run.comm().rank()),
         state_(run.state()),
         run_(describe_run(run)),
         device_(run.model().get_device()),
         stream_(run.compute()),
-        copies_(copies) {
+        copies_(memory != nullptr) {
+    if (copies_) reserve_copies(run, *memory);
+    std::size_t used = 0;
     for (const auto& p : saved_planes(run)) {
       if (p.common && rank_ != 0) continue;
       const auto numbers = p.numbers_of(p.held());
-      planes_.push_back({p.prefix, p.segments, p.held(), p.common, {}, numbers.data});
+      planes_.push_back({p.prefix, p.segments, p.held(), p.common, numbers.data});
       for (const segment& s : p.segments)
         if (!p.plane.has(s)) zeros_.resize(std::max(zeros_.size(), s.size));
-      if (!copies) continue;
-      plane_source& plane = planes_.back();
-      plane.copy = allocate(numbers.size);
-      plane.numbers = plane.copy.get();
-      device_.copy(plane.copy.get(), numbers.data, numbers.size * sizeof(Real), stream_);
+      if (!copies_ || numbers.size == 0) continue;
+      auto* const copy = reinterpret_cast<Real*>(memory->data() + used);
+      copy_plane(copy, numbers.data, numbers.size);
+      planes_.back().numbers = copy;
+      used += numbers.size * sizeof(Real);
     }
-    if (copies) device_.finish(stream_);
+    if (copies_) device_.finish(stream_);
   }
 
   [[nodiscard]] const nlohmann::json& run() const { return run_; }
@@ -139,26 +160,20 @@ class snapshot {
   }
 
  private:
-  // Huge pages where the system has them: page faults were most of the time of a copy.
-  struct release_pages {
-    void operator()(Real* memory) const { cpu::stream{}.release(memory); }
-  };
-  using host_memory = std::unique_ptr<Real[], release_pages>;
-  static host_memory allocate(std::size_t n) {
-    try {
-      return host_memory(static_cast<Real*>(cpu::stream{}.allocate(n * sizeof(Real))));
-    } catch (const error&) {
-      throw error(concat("checkpoint: no memory for a copy of ", n * sizeof(Real),
-                         " bytes, which would be written beside training: use .async = false, "
-                         "which copies nothing"));
-    }
+  void copy_plane(Real* out, const Real* in, std::size_t n) const {
+    if constexpr (D::host_memory)
+      device::parallel_chunks(stream_, n, snapshot_memory::grain / sizeof(Real),
+                              [&](std::size_t first, std::size_t last) {
+                                std::copy(in + first, in + last, out + first);
+                              });
+    else
+      device_.copy(out, in, n * sizeof(Real), stream_);
   }
 
   struct plane_source {
     std::string prefix;
     std::span<const segment> segments, held;
     bool common;
-    host_memory copy;     // if there is one
     const Real* numbers;  // from the first segment held to the end of the last one
 
     /// Null: they are zeros.

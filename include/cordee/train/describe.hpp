@@ -112,9 +112,9 @@ inline std::string instruction_set() {
 
 }  // namespace detail::train
 
-/// One line per property: "name  value". Not collective.
-template <class Run, detail::train::Feed F>
-std::string describe(Run& run, F& feed, double epochs) {
+/// One line per property: "name  value"; of the callbacks, those that use memory. Not collective.
+template <class Run, detail::train::Feed F, class... Callbacks>
+std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callbacks) {
   using M = typename Run::model_type;
   using Real = typename Run::Real;
   const auto learning_rate = [&](double epoch) { return run.schedule()(epoch); };
@@ -215,6 +215,11 @@ std::string describe(Run& run, F& feed, double epochs) {
                             detail::train::describe_activations(
                                 run.model(), detail::train::largest_micro_batch(feed),
                                 detail::train::validation_batch(feed))));
+  const auto add_callback = [&](const auto& callback) {
+    if constexpr (requires { callback.describe(run); })
+      add_line("checkpoints", callback.describe(run));
+  };
+  (add_callback(callbacks), ...);
   add_line("not finite",
            run.checks_gradient()
                ? concat("a step with a NaN or an infinity is skipped; ",
