@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,11 @@ TEST_CASE("torch_model: kinds follow from modules and can be overridden") {
                    torch_model{net, loss_of, {.kinds = {{"second.wieght", kind::scale}}}};
                  }),
                  "no tensor is named \"second.wieght\"");
+  net->register_parameter("elsewhere", torch::empty({2}, torch::kMeta));
+  check_contains(error_message([&] {
+                   torch_model{net, loss_of};
+                 }),
+                 "\"elsewhere\" is on device meta: this version trains modules on CPUs alone");
 }
 
 TEST_CASE("torch_model: parameters that the loss does not depend on") {
@@ -124,6 +130,37 @@ TEST_CASE("torch_model: shared tensors count once, those without gradient are no
     CHECK(file.contains(name));
   }
   CHECK(file.find("counter")->dtype == "I64");
+}
+
+TEST_CASE("torch_model: one number without a side, and counters that to() has converted") {
+  struct scaled : torch::nn::Module {
+    torch::Tensor scale = register_parameter("scale", torch::full({}, 2.f));
+    torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(6));
+  };
+  const folder files;
+  const std::string path = files.file("scaled.safetensors");
+  const float numbers[6] = {3, 3, 3, 3, 3, 3};
+  const std::int64_t seen = 5000;
+  cordee::detail::io::save_tensors(  // as Python writes it
+      path, std::vector<cordee::detail::io::tensor_view>{
+                {"scale", {}, std::span(numbers, 1)},
+                {"norm.weight", {6}, std::span(numbers)},
+                {"norm.bias", {6}, std::span(numbers)},
+                {"norm.running_mean", {6}, std::span(numbers)},
+                {"norm.running_var", {6}, std::span(numbers)},
+                {"norm.num_batches_tracked", {}, std::span(&seen, 1)}});
+  threads::launch(1, [&](threads comm) {
+    auto net = std::make_shared<scaled>();
+    net->to(torch::kBFloat16);
+    torch_model<example, bf16> model{net, [](scaled& n, const example& b) {
+                                       return (n.norm->forward(b.data) * n.scale).square().mean();
+                                     }};
+    trainer run{model, sgd{}, fixed_rate{0}, ring{comm}};
+    run.load(path);
+    CHECK(net->scale.item<float>() == 3);
+    run.step(samples(torch::kBFloat16), 24, 0);
+    CHECK(net->norm->num_batches_tracked.item<std::int64_t>() == 5001);
+  });
 }
 
 TEST_CASE("torch_model: a module that is moved while a trainer has it is refused") {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training steps of modules of LibTorch: numbers beside those of LibTorch's own loop, and errors.
+// Training steps of modules of LibTorch: numbers beside those of LibTorch's own loop.
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +55,22 @@ torch::Tensor trained(int ranks, const O& optimizer, double rate, torch::ScalarT
     return flat(*net);
   })[0];
 }
+
+/// Autocast of CPU operations, on this thread.
+class autocast_scope {
+ public:
+  autocast_scope() { enable(true); }
+  ~autocast_scope() { enable(false); }
+
+ private:
+  static void enable(bool on) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+    at::autocast::set_autocast_enabled(at::kCPU, on);
+#else
+    at::autocast::set_cpu_enabled(on);
+#endif
+  }
+};
 
 }  // namespace
 
@@ -129,57 +145,8 @@ TEST_CASE("torch_model: buffers of floating point are averaged for evaluation, a
   });
 }
 
-TEST_CASE("torch_model: an error of forward on one rank ends all, with the rank and the reason") {
-  const std::string message = error_message([] {
-    threads::launch(
-        3,
-        [](threads comm) {
-          auto net = std::make_shared<two_layers>();
-          torch_model model{net, loss_of};
-          trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
-          example own = samples(torch::kFloat);
-          if (comm.rank() == 1) own.data = own.data.slice(1, 0, 5);
-          run.step(own, 24, 0);
-        },
-        long_deadline);
-  });
-  check_contains(message, "rank 1");
-  check_contains(message, "shapes cannot be multiplied");
-}
-
-TEST_CASE("torch_model: gradients of micro-batches and of a pass's own backward are added") {
-  const auto weights_after = [](int micro, bool auxiliary) {
-    torch::Tensor out;
-    threads::launch(1, [&](threads comm) {
-      auto net = std::make_shared<two_layers>();
-      net->to(torch::kDouble);
-      torch_model<example, fp64> model{net, [&](two_layers& n, const example& b) {
-                                         const torch::Tensor loss = loss_of(n, b);
-                                         if (!auxiliary) return loss;
-                                         (loss * 0.5).backward({}, true);
-                                         return loss * 0.5;
-                                       }};
-      trainer run{model, sgd{.momentum = 0}, fixed_rate{}, ring{comm}};
-      std::vector<example> parts;
-      std::vector<data_batch<example, cpu>> batches(static_cast<std::size_t>(micro));
-      for (int m = 0; m < micro; ++m) parts.push_back(samples(torch::kDouble, m, micro));
-      for (std::size_t m = 0; m < parts.size(); ++m) {
-        batches[m].data = &parts[m];
-        batches[m].count = 24 / micro;
-        batches[m].global_samples = 24;
-      }
-      for (int k = 0; k < 3; ++k) run.step(batches, k);
-      out = flat(*net);
-    });
-    return out;
-  };
-  const torch::Tensor expected = weights_after(1, false);
-  CHECK(distance(weights_after(3, false), expected) < 1e-14);
-  CHECK(distance(weights_after(1, true), expected) < 1e-14);
-}
-
 TEST_CASE("torch_model: channels-last parameters are copied, and trained alike") {
-  const auto weights_after = [](bool channels_last) {
+  const auto weights_after = [](bool channels_last, bool images_too = false) {
     torch::Tensor out;
     threads::launch(1, [&](threads comm) {
       torch::manual_seed(4);
@@ -192,13 +159,44 @@ TEST_CASE("torch_model: channels-last parameters are copied, and trained alike")
                                                return n.forward(x).square().mean();
                                              }};
       trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
-      const torch::Tensor x =
-          torch::sin(torch::arange(2 * 3 * 5 * 5, torch::kDouble)).reshape({2, 3, 5, 5});
+      const torch::Tensor x = torch::sin(torch::arange(2 * 3 * 5 * 5, torch::kDouble))
+                                  .reshape({2, 3, 5, 5})
+                                  .contiguous(images_too ? at::MemoryFormat::ChannelsLast
+                                                         : at::MemoryFormat::Contiguous);
       for (int k = 0; k < 3; ++k) run.step(x, 2, k);
       CHECK(net->weight.is_contiguous() == !channels_last);
       out = net->weight.detach().contiguous().clone();
     });
     return out;
   };
-  CHECK(distance(weights_after(true), weights_after(false)) < 1e-14);
+  const torch::Tensor expected = weights_after(false);
+  CHECK(distance(weights_after(true), expected) < 1e-14);
+  CHECK(distance(weights_after(true, true), expected) < 1e-14);
+  CHECK(distance(weights_after(false, true), expected) < 1e-14);
+}
+
+TEST_CASE("torch_model: a layer in autocast's bfloat16 computes with the weights of this step") {
+  const auto loss = [](torch::nn::LinearImpl& n, const example& b) {
+    const autocast_scope bfloat16;
+    return torch::nn::functional::cross_entropy(n.forward(b.data).to(torch::kFloat), b.target);
+  };
+  const auto make = [] {
+    torch::manual_seed(2);
+    return std::make_shared<torch::nn::LinearImpl>(6, 3);
+  };
+  const auto plain = make();
+  for (int k = 0; k < 3; ++k) {
+    plain->zero_grad();
+    loss(*plain, samples(torch::kFloat)).backward();
+    at::autocast::clear_cache();  // as Python's autocast does at its end
+    const torch::NoGradGuard no_grad;
+    for (auto& p : plain->parameters()) p.sub_(p.grad());
+  }
+  threads::launch(1, [&](threads comm) {
+    auto net = make();
+    torch_model model{net, loss};
+    trainer run{model, sgd{.momentum = 0}, fixed_rate{1}, ring{comm}};
+    for (int k = 0; k < 3; ++k) run.step(samples(torch::kFloat), 24, k);
+    CHECK(distance(flat(*net), flat(*plain)) < 1e-6);
+  });
 }

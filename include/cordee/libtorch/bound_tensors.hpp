@@ -56,6 +56,14 @@ class bound_tensors {
 
   bound_tensors(std::vector<module_tensor> all, const torch_model_options& options) {
     for (module_tensor& t : all) {
+      if (!t.tensor.device().is_cpu())
+        throw usage_error(concat("torch_model: \"", t.name, "\" is on device ",
+                                 t.tensor.device().str(),
+                                 ": this version trains modules on CPUs alone: call "
+                                 "to(torch::kCPU) before the model is made"));
+      // Module::to(type) converts the counters of batch norm as well; Python's does not.
+      if (!t.is_parameter && t.name.ends_with("num_batches_tracked"))
+        t.tensor.set_data(t.tensor.to(torch::kLong));
       for (const auto& [name, own] : options.kinds)
         if (name == t.name) t.kind = own;
       if (t.is_parameter ? t.tensor.requires_grad() : t.tensor.is_floating_point()) {

@@ -23,13 +23,16 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/batch_source.hpp>
+#include <cordee/libtorch/generator.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 /// The function of a batch_source over a data set of torch::data whose get_batch(indices) returns a
 /// whole batch, as one behind map(Stack<>()) does. The data set is read on the training thread.
+/// LibTorch's generator is seeded by the batch's place: random transforms depend on nothing else.
 template <class Dataset>
 struct torch_batches {
   Dataset dataset;  ///< This rank's own; those of torch::data are copied.
@@ -37,6 +40,9 @@ struct torch_batches {
   /// The samples of these indices.
   auto operator()(const sample_indices& s) {
     const std::vector<std::size_t> indices(s.samples.begin(), s.samples.end());
+    detail::libtorch::seed_generator({s.seed, purpose::augmentation,
+                                      static_cast<std::uint64_t>(s.update),
+                                      static_cast<std::uint64_t>(s.first_sample)});
     return dataset.get_batch(indices);
   }
 };

@@ -35,9 +35,12 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
+#include <cordee/core/random.hpp>
 #include <cordee/libtorch/bound_tensors.hpp>
+#include <cordee/libtorch/generator.hpp>
 #include <cordee/libtorch/module_tensors.hpp>
 #include <cordee/libtorch/tensor_bytes.hpp>
 #include <cordee/nn/custom_model.hpp>
@@ -66,6 +69,8 @@ class torch_model : public custom_model<Data, P, D> {
     std::vector<std::uint8_t> done{};
     detail::device::plane_part<Real, D> gradients{span_on<Real, D>{}};
     write_mode mode = write_mode::add;
+    std::int64_t step = -1;   // of the last training pass,
+    std::uint32_t micro = 0;  // and which of the step's passes it was
 
     state(std::vector<detail::libtorch::module_tensor> all, torch_model_options o)
         : tensors(std::move(all), o), options(std::move(o)) {}
@@ -162,7 +167,7 @@ class torch_model : public custom_model<Data, P, D> {
  private:
   explicit torch_model(std::shared_ptr<state> s)
       : base(s->tensors.list(),
-             [s](const Data& data, typename base::pass& pass) { return run(*s, data, pass); }),
+             [s](const Data& data, typename base::pass& now) { return run(*s, data, now); }),
         state_(std::move(s)) {}
 
   template <class Module, class F>
@@ -191,7 +196,11 @@ class torch_model : public custom_model<Data, P, D> {
     s.set_training(pass.trains());
     const torch::AutoGradMode mode(pass.trains());
     const auto count = static_cast<double>(pass.update().count);
-    if (pass.trains()) s.tensors.bind_gradients(s.gradients, s.mode);
+    at::autocast::clear_cache();  // of values from before the last update
+    if (pass.trains()) {
+      s.tensors.bind_gradients(s.gradients, s.mode);
+      seed_pass(s, pass.update());
+    }
     torch::Tensor loss = s.loss(data);
     if (!loss.defined() || loss.numel() != 1)
       throw usage_error(
@@ -212,6 +221,16 @@ class torch_model : public custom_model<Data, P, D> {
       set_unused_ready(s, pass);
     }
     return {.loss = loss.template item<double>() * count, .count = pass.update().count};
+  }
+  // Random numbers are a function of the run's seed, the step, the place of the samples in it, and
+  // the pass, as those of the library's own dropout.
+  static void seed_pass(state& s, const batch<D>& b) {
+    const std::int64_t step = b.info.empty() ? 0 : b.info[0].step;
+    s.micro = step == s.step ? s.micro + 1 : 0;
+    s.step = step;
+    const random_sequence update(b.seed, purpose::dropout, static_cast<std::uint64_t>(step),
+                                 static_cast<std::uint64_t>(b.first_sample));
+    detail::libtorch::seed_generator(update.subsequence(s.micro));
   }
   struct ended_pass {
     state& s;

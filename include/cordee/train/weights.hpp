@@ -37,8 +37,8 @@ std::vector<std::size_t> shape_of(const auto& s) {
 }
 
 std::string describe_shape(const auto& shape) {
-  std::string out;
-  for (const std::size_t side : shape) out += concat(out.empty() ? "[" : ", ", side);
+  std::string out = "[";
+  for (const std::size_t side : shape) out += concat(out.size() == 1 ? "" : ", ", side);
   return out + "]";
 }
 
@@ -69,6 +69,7 @@ std::string mismatches(const auto& file, std::span<const segment> table,
                        std::span<const segment> without = {},
                        std::span<const io::tensor_view> others = {}) {
   constexpr int most_lines = 8;
+  const std::vector<std::size_t> one_number{1};  // in files of other programs also []
   int lines = 0;
   std::string out;
   const auto add = [&](const std::string& line) {
@@ -79,7 +80,7 @@ std::string mismatches(const auto& file, std::span<const segment> table,
     const io::tensor_entry* e = file.find(s.name);
     if (e == nullptr) {
       if (!is_input_range(s.name)) add(concat("\"", s.name, "\" is missing"));
-    } else if (e->shape != shape_of(s))
+    } else if (e->shape != shape_of(s) && !(e->shape.empty() && shape_of(s) == one_number))
       add(concat("\"", s.name, "\" has shape ", describe_shape(e->shape), ", the network's has ",
                  describe_shape(shape_of(s))));
     else if (!io::is_floating_dtype(e->dtype))
