@@ -83,6 +83,7 @@
 #include <cordee/nn/loss.hpp>
 #include <cordee/nn/mean_squared_error.hpp>
 #include <cordee/nn/model.hpp>
+#include <cordee/nn/model_pass.hpp>
 #include <cordee/nn/network.hpp>
 #include <cordee/nn/parameter_list.hpp>
 #include <cordee/nn/parameter_table.hpp>

@@ -44,7 +44,8 @@ TEST_CASE("torch_model: kinds follow from modules and can be overridden") {
   }
   CHECK(table[0].shape == tensor_shape{8, 6});
   CHECK(model.describe_parameters() ==
-        "parameters of the module are views of the arena, gradients once they are complete");
+        "6 tensors: weight 48 in 1, bias 11 in 2, scale 32 in 2, shift 8 in 1; parameters of the "
+        "module are views of the arena, gradients once they are complete");
   check_contains(error_message([&] {
                    torch_model{net, loss_of, {.kinds = {{"second.wieght", kind::scale}}}};
                  }),
@@ -206,5 +207,26 @@ TEST_CASE("torch_model: a module of TorchScript") {
     for (int k = 1; k < 10; ++k) after = run.step(own, 12, k).train.mean_loss();
     CHECK(after < before);
     CHECK(net->attr("weight").toTensor()[0].item<float>() == run.weights("weight")[0]);
+  });
+}
+
+TEST_CASE("torch_model: an infinity in a copied statistic skips that step, not the next") {
+  threads::launch(2, [](threads comm) {
+    auto net = std::make_shared<two_layers>();
+    const torch::Tensor total = net->register_buffer("total", torch::zeros({1}, torch::kDouble));
+    torch_model model{net, [&](two_layers& n, const example& b) {
+                        const torch::NoGradGuard no_grad;
+                        total.add_(b.target.size(0) == 12 ? 1 : HUGE_VAL);
+                        const torch::AutoGradMode grad(true);
+                        return loss_of(n, b);
+                      }};
+    trainer run{model, sgd{}, fixed_rate{}, ring{comm}, {.bucket_bytes = 8}};
+    for (int k = 0; k < 3; ++k) {
+      const bool infinite = k == 1 && comm.rank() == 1;
+      const example own =
+          infinite ? samples(torch::kFloat) : samples(torch::kFloat, comm.rank(), 2);
+      CHECK(run.step(own, infinite ? 24 : 12, k).applied == (k != 1));
+      CHECK(total[0].item<double>() == (k < 1 ? 1 : k));
+    }
   });
 }

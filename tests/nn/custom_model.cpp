@@ -2,27 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/reducers/gossip.hpp>
 #include <cordee/comm/reducers/ring.hpp>
-#include <cordee/comm/reducers/tree.hpp>
 #include <cordee/nn/custom_model.hpp>
-#include <cordee/optim/adamw.hpp>
-#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
-#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp64.hpp>
+#include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/bits.hpp"
-#include "tests/support/quadratic.hpp"
+#include "tests/support/custom_quadratic.hpp"
+#include "tests/support/feeds.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -31,97 +29,10 @@ using namespace support;
 static_assert(Model<custom_model<int>> && Model<custom_model<std::string, fp64>>);
 static_assert(!detail::nn::ImageModel<custom_model<int>>);
 
-namespace {
-
-/// The distance of a rank's centers from T4's.
-using shift = double;
-
-parameter_list t4_list() {
-  parameter_list list;
-  for (const segment& s : t4_table) list.add(std::string(s.name), {std::int64_t(s.size)}, s.kind);
-  return list;
-}
-
-/// In which order a pass calls ready.
-enum class calls { ascending, descending, mixed, none };
-
-template <class P>
-struct quadratic_pass {
-  calls order = calls::mixed;
-
-  /// What quadratic<P> computes, in the same order.
-  metrics operator()(shift own, model_pass<typename P::master, cpu>& pass) const {
-    using Real = typename P::master;
-    if (!pass.trains())
-      return {.loss = double(pass.weights("W1")[0]), .count = pass.update().count};
-    const double weight = pass.loss_weight() * pass.update().count;
-    for (std::size_t k = 0; k < t4_center.size(); ++k)
-      for (std::size_t i = 0; i < t4_table[k].size; ++i)
-        pass.gradient(k)[i] += static_cast<Real>(
-            weight * t4_curvature[k][i] * (double(pass.weights(k)[i]) - (t4_center[k][i] + own)));
-    pass.weights("seen")[0] += 1;
-    std::array<std::size_t, 4> all{0, 1, 2, 3};
-    if (order == calls::descending) std::reverse(all.begin(), all.end());
-    if (order == calls::mixed) all = {2, 0, 3, 1};
-    if (order != calls::none)
-      for (const std::size_t k : all) pass.ready(k);
-    return {.loss = 1, .count = pass.update().count};
-  }
-};
-
-template <class P>
-custom_model<shift, P> quadratic_model_of(calls order = calls::mixed) {
-  using Real = typename P::master;
-  return {t4_list(), quadratic_pass<P>{order}, cpu{1},
-          [](const segment& s, span_on<Real, cpu> to, std::uint64_t) {
-            for (std::size_t k = 0; k < t4_start.size(); ++k)
-              if (t4_table[k].name == s.name)
-                for (std::size_t i = 0; i < s.size; ++i) to[i] = static_cast<Real>(t4_start[k][i]);
-          }};
-}
-
-shift shift_of(int rank, int ranks) { return 0.25 * (rank - 0.5 * (ranks - 1)); }
-
-struct fixed_rate {
-  double operator()(double) const { return 0.1; }
-};
-
-/// The weights by rank after five steps, of the library's own model and of the function.
-template <class O, class Make>
-void check_same_bits(const char* name, const O& optimizer, const Make& make) {
-  INFO(name);
-  for (const int ranks : {1, 2, 3, 5}) {
-    CAPTURE(ranks);
-    const trainer_options options{.bucket_bytes = 512};
-    const auto expected = on_ranks(ranks, [&](threads comm) {
-      quadratic<fp64> model{.shift = shift_of(comm.rank(), ranks)};
-      trainer run{model, optimizer, fixed_rate{}, make(comm), options};
-      for (int k = 0; k < 5; ++k) run.step(std::array{one_each(ranks)}, k);
-      return copy(run.weights());
-    });
-    for (const calls order : {calls::ascending, calls::descending, calls::mixed, calls::none}) {
-      const auto found = on_ranks(ranks, [&](threads comm) {
-        auto model = quadratic_model_of<fp64>(order);
-        trainer run{model, optimizer, fixed_rate{}, make(comm), options};
-        for (int k = 0; k < 5; ++k) run.step(shift_of(comm.rank(), ranks), 1, k);
-        return copy(run.weights());
-      });
-      for (std::size_t r = 0; r < found.size(); ++r) CHECK(same_bits(found[r], expected[r]));
-    }
-  }
-}
-
-}  // namespace
-
 TEST_CASE("custom_model: the bits of a model of types, whatever the order of ready") {
   const auto over_ring = [](threads comm) { return ring{comm}; };
   check_same_bits("sgd", sgd{.momentum = 0.9}, over_ring);
   check_same_bits("lamb", lamb{}, over_ring);
-  check_same_bits("adamw, tree", adamw{}, [](threads comm) { return tree{comm}; });
-  check_same_bits("local_steps", local_steps{sgd{}, 2}, over_ring);
-  check_same_bits("decentlam", decentlam{}, [](threads comm) {
-    return gossip{comm, topologies::ring{}};
-  });
 }
 
 TEST_CASE("custom_model: the mean is exact over unequal shares, also where a rank has none") {
@@ -195,11 +106,14 @@ TEST_CASE("custom_model: tensors that stay with their owner give the same bits")
           }};
       if (keeps) kept.keep("W1", values.data(), gradient.data());
       if (keeps) kept.keep("seen", &seen, nullptr);
-      CHECK(kept.describe_parameters() ==
-            (keeps ? "weights and gradients stay with their owner: 40 bytes are copied each way a "
-                     "step"
-                   : "weights and gradients are spans of the arena"));
       trainer run{kept, lamb{}, fixed_rate{}, ring{comm}, {.bucket_bytes = 512}};
+      toy_loader feed{.rank_count = 2};
+      CHECK(contains(
+          describe(run, feed, 1),
+          keeps ? "parameters      5 tensors: weight 6 in 2, bias 3 in 2, statistic 1 in 1; with "
+                  "their owner: W1, seen; 40 bytes are copied there each update, 40 back each "
+                  "micro-batch\n"
+                : "; weights and gradients are spans of the arena\n"));
       for (int k = 0; k < 3; ++k) {
         // Two micro-batches, whose gradients are added.
         const shift own = shift_of(comm.rank(), 2);
@@ -216,34 +130,42 @@ TEST_CASE("custom_model: tensors that stay with their owner give the same bits")
   CHECK(in_arena[0][t4_table[4].offset] == 6);
 }
 
-TEST_CASE("custom_model: what a pass leaves out or repeats is an error by name") {
-  const auto message_of = [](auto&& f) {
-    return error_message([&] {
-      threads::launch(1, [&](threads comm) {
-        custom_model<shift, fp64> model{t4_list(), [&](shift, model_pass<double, cpu>& pass) {
-                                          f(pass);
-                                          return metrics{.count = 1};
-                                        }};
-        trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
-        run.step(shift{0}, 1, 0);
-      });
+TEST_CASE("custom_model: an infinity in a statistic of its owner's skips that step, not the next") {
+  for (const calls order : {calls::ascending, calls::descending, calls::mixed, calls::none}) {
+    CAPTURE(int(order));
+    threads::launch(2, [&](threads comm) {
+      double seen = 0;
+      const quadratic_pass<fp64> pass_of{order};
+      custom_model<shift, fp64> model{t4_list(), [&](shift own, model_pass<double, cpu>& pass) {
+                                        seen += own == 0 ? HUGE_VAL : 1;
+                                        return pass_of(own, pass);
+                                      }};
+      model.keep("seen", &seen, nullptr);
+      trainer run{model, sgd{}, fixed_rate{}, ring{comm}, {.bucket_bytes = 8}};
+      for (int k = 0; k < 4; ++k) {
+        const shift own = k == 1 && comm.rank() == 1 ? 0 : 1;
+        CHECK(run.step(own, 1, k).applied == (k != 1));
+        CHECK(seen == (k < 1 ? 1 : k));
+      }
     });
-  };
-  const auto contains = [](const std::string& text, const char* part) {
-    CAPTURE(text);
-    CHECK(text.find(part) != std::string::npos);
-  };
-  contains(message_of([](auto& pass) { pass.ready("W2"); }),
-           "the pass ended without ready(\"W1\"): call it for every trainable tensor, or for none");
-  contains(message_of([](auto& pass) { pass.ready("W2"), pass.ready("W2"); }),
-           "ready(\"W2\") was called twice in one pass");
-  contains(message_of([](auto& pass) { pass.ready("seen"); }),
-           "ready(\"seen\") is of a statistic, which has no gradient");
-  contains(message_of([](auto& pass) { (void)pass.gradient("seen"); }), "of trainable tensors");
-  contains(message_of([](auto& pass) { (void)pass.weights("w1"); }),
-           "no tensor is named \"w1\"; there are W1, b1, W2, b2, seen");
-  contains(error_message([] { custom_model<shift>({}, [](shift, auto&) { return metrics{}; }); }),
-           "the list of parameters is empty");
+  }
+}
+
+TEST_CASE("custom_model: what the owner writes to a statistic behind the first ready is kept") {
+  threads::launch(2, [&](threads comm) {
+    double seen = 0;
+    const quadratic_pass<fp64> pass_of{calls::descending};
+    custom_model<shift, fp64> model{t4_list(), [&](shift own, model_pass<double, cpu>& pass) {
+                                      const metrics sums = pass_of(own, pass);
+                                      seen += 1;
+                                      return sums;
+                                    }};
+    model.keep("seen", &seen, nullptr);
+    trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
+    for (int k = 0; k < 3; ++k) run.step(shift{0}, 1, k);
+    CHECK(seen == 3);
+    CHECK(run.weights("seen")[0] == 3);
+  });
 }
 
 TEST_CASE("custom_model: ranks whose tensors differ are refused at the start, by name") {
@@ -260,32 +182,14 @@ TEST_CASE("custom_model: ranks whose tensors differ are refused at the start, by
   CHECK(message.find("\"v\" (3)") != std::string::npos);
 }
 
-TEST_CASE("custom_model: frozen tensors keep their bits, and the pass can know it") {
-  threads::launch(2, [](threads comm) {
-    const quadratic_pass<fp64> pass_of;
-    custom_model<shift, fp64> model{t4_list(), [&](shift own, model_pass<double, cpu>& pass) {
-                                      CHECK(pass.is_frozen(0));
-                                      CHECK(!pass.is_frozen(1));
-                                      return pass_of(own, pass);
-                                    }};
-    trainer run{model, sgd{}, fixed_rate{}, ring{comm}, {.freeze = "W1"}};
-    const auto before = copy(run.weights("W1"));
-    const double moved = run.weights("b1")[0];
-    run.step(shift{0}, 1, 0);
-    CHECK(same_bits(copy(run.weights("W1")), before));
-    CHECK(run.weights("b1")[0] != moved);
-  });
-}
-
-TEST_CASE("custom_model: evaluation calls the function without gradients, of all ranks' batches") {
-  threads::launch(3, [](threads comm) {
-    auto model = quadratic_model_of<fp64>();
-    trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
-    const std::vector<shift> own(static_cast<std::size_t>(comm.rank()), 0.0);
-    const metrics found = run.evaluate(own, [](shift) { return 2; });
-    CHECK(found.count == 6);
-    CHECK(found.loss == 3 * 0.5);
-  });
+TEST_CASE("custom_model: statistics over several ranks are refused") {
+  CHECK(contains(error_message([] {
+                   threads::launch(2, [](threads comm) {
+                     auto model = quadratic_model_of<fp64>();
+                     trainer run{model, sgd{}, fixed_rate{}, ring{comm}, {.batch_norm_over = 2}};
+                   });
+                 }),
+                 "batch_norm_over requires a network"));
 }
 
 TEST_CASE("custom_model: initial weights depend on the seed alone, within 1 / sqrt(fan-in)") {

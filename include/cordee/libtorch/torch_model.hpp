@@ -113,8 +113,13 @@ class torch_model : public custom_model<Data, P, D> {
                 write_mode mode, const std::function<void(std::size_t)>& ready, stream s) {
     state_->gradients = gradients;
     state_->mode = mode;
-    base::backward(values, gradients, write_mode::add, ready, s);
-    state_->tensors.store(values.data, true);
+    // The first bucket is tested together with the statistics.
+    bool stored = false;
+    const std::function<void(std::size_t)> ready_with_statistics = [&](std::size_t k) {
+      if (!std::exchange(stored, true)) state_->tensors.store(values.data, true);
+      ready(k);
+    };
+    base::backward(values, gradients, write_mode::add, ready_with_statistics, s);
   }
   /// See Model: backward leaves out what is frozen.
   void freeze(std::span<const std::uint8_t> flags) {
@@ -152,15 +157,16 @@ class torch_model : public custom_model<Data, P, D> {
         all.push_back({static_cast<std::byte*>(c.tensor.data_ptr()), c.tensor.nbytes()});
     return all;
   }
-  /// Where weights and gradients lie, for logs.
+  /// Tensors by kind, where weights and gradients lie, and the bytes that are copied; for logs.
   [[nodiscard]] std::string describe_parameters() const {
     std::size_t bytes = 0;
     for (const auto& e : state_->tensors.entries())
       if (!e.is_view) bytes += static_cast<std::size_t>(e.tensor.numel()) * sizeof(Real);
     constexpr std::string_view views =
         "parameters of the module are views of the arena, gradients once they are complete";
-    return bytes == 0 ? std::string(views)
-                      : concat(views, ", but for ", detail::core::grouped(bytes),
+    const std::string tensors = base::parameters().describe();
+    return bytes == 0 ? concat(tensors, "; ", views)
+                      : concat(tensors, "; ", views, ", but for ", detail::core::grouped(bytes),
                                " bytes, which are copied each way");
   }
 

@@ -34,48 +34,14 @@
 #include <cordee/device/arena.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/nn/model.hpp>
+#include <cordee/nn/model_pass.hpp>
 #include <cordee/nn/parameter_list.hpp>
+#include <cordee/nn/readiness.hpp>
 #include <cordee/precision/fp32.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::nn {
-
-/// Which segments of a table are complete. `ready` is called for each, in descending order.
-class readiness {
- public:
-  void begin(std::size_t count) {
-    done_.assign(count, 0);
-    next_ = count;
-  }
-  /// Throws usage_error for a segment that is not trainable, or was ready before.
-  void set(std::size_t k, std::span<const segment> table,
-           const std::function<void(std::size_t)>& ready) {
-    if (k >= done_.size() || done_[k] != 0)
-      throw usage_error(concat("custom_model: ready(\"", table[k].name, "\") ",
-                               k >= done_.size() ? "is of a statistic, which has no gradient"
-                                                 : "was called twice in one pass"));
-    done_[k] = 1;
-    while (next_ > 0 && done_[next_ - 1] != 0) ready(--next_);
-  }
-  /// Whether any was set.
-  [[nodiscard]] bool any() const { return std::find(done_.begin(), done_.end(), 1) != done_.end(); }
-  /// All that are left if none was set. Throws usage_error, with the name of the first that is not,
-  /// where some were.
-  void finish(std::span<const segment> table, const std::function<void(std::size_t)>& ready) {
-    const auto missing = std::find(done_.begin(), done_.end(), 0);
-    if (!any())
-      while (next_ > 0) ready(--next_);
-    else if (missing != done_.end())
-      throw usage_error(concat("custom_model: the pass ended without ready(\"",
-                               table[static_cast<std::size_t>(missing - done_.begin())].name,
-                               "\"): call it for every trainable tensor, or for none"));
-  }
-
- private:
-  std::vector<std::uint8_t> done_;
-  std::size_t next_ = 0;
-};
 
 /// to[i] += from[i]
 template <class Real>
@@ -86,72 +52,6 @@ struct add_op {
 };
 
 }  // namespace detail::nn
-
-/// What a custom_model's function gets of one micro-batch.
-template <class Real, class D>
-class model_pass {
- public:
-  /// Values of tensor k of the list. Those of statistics may be written in training.
-  [[nodiscard]] span_on<Real, D> weights(std::size_t k) const { return of(values_, k); }
-  /// Of the tensor of that name. @throws usage_error for another name.
-  [[nodiscard]] span_on<Real, D> weights(std::string_view name) const {
-    return weights(list_->index(name));
-  }
-  /// Gradient of trainable tensor k, to be added to. @throws usage_error in evaluation, for a
-  /// statistic, and for a tensor of which the run holds no gradient.
-  [[nodiscard]] span_on<Real, D> gradient(std::size_t k) const {
-    expects(trains() && k < trainable_,
-            "custom_model: there are gradients in training alone, of trainable tensors");
-    return gradients_.of(list_->segments()[k]);
-  }
-  /// Of the tensor of that name. @throws usage_error also for another name.
-  [[nodiscard]] span_on<Real, D> gradient(std::string_view name) const {
-    return gradient(list_->index(name));
-  }
-  /// The gradient of tensor k is complete, and its values are not read again in this pass. In any
-  /// order; not called at all: everything is exchanged behind the pass. @throws usage_error for a
-  /// second call and for a statistic.
-  void ready(std::size_t k) {
-    expects(trains(), "custom_model: ready() is called in training alone");
-    before_ready_(k);
-    readiness_->set(k, list_->segments(), *ready_);
-  }
-  /// Of the tensor of that name. @throws usage_error also for another name.
-  void ready(std::string_view name) { ready(list_->index(name)); }
-
-  /// Whether gradients are wanted; else the loss alone.
-  [[nodiscard]] bool trains() const { return ready_ != nullptr; }
-  /// Factor of each sample's loss in backward: loss scale x ranks / samples of the update. 1 in
-  /// evaluation.
-  [[nodiscard]] double loss_weight() const { return loss_weight_; }
-  /// The trainer's facts about the micro-batch: count, ranks, seed, position, epoch.
-  [[nodiscard]] const batch<D>& update() const { return *batch_; }
-  /// Whether the run does not train tensor k (trainer_options::freeze): its gradient is not used.
-  [[nodiscard]] bool is_frozen(std::size_t k) const { return !frozen_.empty() && frozen_[k] != 0; }
-  /// The stream of the step's work.
-  [[nodiscard]] typename D::stream stream() const { return stream_; }
-
- private:
-  template <class Data, class P, class Where>
-  friend class custom_model;
-
-  [[nodiscard]] span_on<Real, D> of(span_on<Real, D> plane, std::size_t k) const {
-    const segment& s = list_->segments()[k];
-    return plane.subspan(s.offset, s.size);
-  }
-
-  const parameter_list* list_ = nullptr;
-  std::size_t trainable_ = 0;
-  span_on<Real, D> values_{};
-  detail::device::plane_part<Real, D> gradients_{span_on<Real, D>{}};
-  std::function<void(std::size_t)> before_ready_;
-  const std::function<void(std::size_t)>* ready_ = nullptr;
-  detail::nn::readiness* readiness_ = nullptr;
-  std::span<const std::uint8_t> frozen_;
-  const batch<D>* batch_ = nullptr;
-  double loss_weight_ = 1;
-  typename D::stream stream_{};
-};
 
 /// A model of data of type Data, given as a function. P states the precision of weights, gradients
 /// and messages, and whether the loss is scaled; what the function computes in is its own affair.
@@ -187,7 +87,8 @@ class custom_model {
 
   /// Tensor `name` stays where it is: each step copies its values there, and what ready() finds in
   /// `gradient` to the arena, where it is added. A null gradient is that of a statistic, whose
-  /// values are copied to the arena behind each pass. Initial values are those that are there.
+  /// values are copied to the arena before the first bucket is tested for infinities, and once more
+  /// behind a pass that called ready(). Initial values are those that are there.
   /// @throws usage_error for another name.
   void keep(std::string_view name, Real* values, Real* gradient) {
     kept_[list_.index(name)] = {values, gradient};
@@ -243,29 +144,43 @@ class custom_model {
                 write_mode mode, const std::function<void(std::size_t)>& ready, stream s) {
     if (mode == write_mode::overwrite)
       device_.clear(gradients.numbers.data, gradients.numbers.size * sizeof(Real), s);
+    bool stored = false;
+    const std::function<void(std::size_t)> ready_with_statistics = [&](std::size_t k) {
+      if (!std::exchange(stored, true)) store_kept_statistics(values, s);
+      ready(k);
+    };
     model_pass<Real, D> one = make_pass(values, s);
     one.gradients_ = gradients;
-    one.ready_ = &ready;
+    one.ready_ = keeps_ ? &ready_with_statistics : &ready;
     one.loss_weight_ = batch_.count == 0 ? 0 : batch_.loss_weight();
     one.before_ready_ = [&](std::size_t k) { add_kept_gradient(k, gradients, s); };
     readiness_.begin(one.trainable_);
     if (batch_.count > 0) sums_ = function_(*batch_.data, one);
     if (!readiness_.any())
       for (std::size_t k = 0; k < one.trainable_; ++k) add_kept_gradient(k, gradients, s);
-    store_kept_statistics(values, s);
-    readiness_.finish(segments(), ready);
+    if (stored) store_kept_statistics(values, s);
+    readiness_.finish(segments(), *one.ready_);
   }
   [[nodiscard]] metrics read_metrics(stream) const { return sums_; }  ///< See Model.
   /// See Model. Passes may leave out the gradients of these tensors.
   void freeze(std::span<const std::uint8_t> flags) { frozen_.assign(flags.begin(), flags.end()); }
-  /// Where weights and gradients lie, for logs.
+  /// Tensors by kind, which of them stay with their owner, and the bytes that are copied; for logs.
   [[nodiscard]] std::string describe_parameters() const {
-    std::size_t bytes = 0;
-    for (std::size_t k = 0; k < kept_.size(); ++k)
-      if (kept_[k].values != nullptr) bytes += segments()[k].size * sizeof(Real);
-    return bytes == 0 ? "weights and gradients are spans of the arena"
-                      : concat("weights and gradients stay with their owner: ",
-                               detail::core::grouped(bytes), " bytes are copied each way a step");
+    std::string kept;
+    std::size_t there = 0, back = 0;
+    for (std::size_t k = 0; k < kept_.size(); ++k) {
+      if (kept_[k].values == nullptr) continue;
+      kept += concat(kept.empty() ? "" : ", ", segments()[k].name);
+      there += segments()[k].size * sizeof(Real);
+      if (kept_[k].gradient != nullptr || segments()[k].kind == kind::statistic)
+        back += segments()[k].size * sizeof(Real);
+    }
+    return concat(list_.describe(), "; ",
+                  kept.empty()
+                      ? "weights and gradients are spans of the arena"
+                      : concat("with their owner: ", kept, "; ", detail::core::grouped(there),
+                               " bytes are copied there each update, ", detail::core::grouped(back),
+                               " back each micro-batch"));
   }
 
  private:

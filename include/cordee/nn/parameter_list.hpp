@@ -86,6 +86,22 @@ class parameter_list {
     return table_.empty() ? 0 : table_.back().offset + detail::core::align_up(table_.back().size);
   }
 
+  /// "2 tensors: weight 40 in 1, bias 4 in 1": numbers and tensors of each kind.
+  [[nodiscard]] std::string describe() const {
+    std::string text = concat(table_.size(), " tensors");
+    std::string_view separator = ": ";
+    for (std::size_t bit = 0; bit < detail::core::kind_names.size(); ++bit) {
+      std::size_t numbers = 0, tensors = 0;
+      for (const segment& s : table_)
+        if (static_cast<unsigned>(s.kind) == 1U << bit) numbers += s.size, ++tensors;
+      if (tensors == 0) continue;
+      text += concat(separator, detail::core::kind_names[bit], " ", detail::core::grouped(numbers),
+                     " in ", tensors);
+      separator = ", ";
+    }
+    return text;
+  }
+
  private:
   static constexpr std::size_t most_numbers = std::numeric_limits<std::size_t>::max() / 64;
 

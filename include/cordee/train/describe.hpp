@@ -138,6 +138,8 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
   add_line("network", concat(detail::core::grouped(parameters), " parameters in ",
                              detail::core::count_trainable(run.segments()), " tensors",
                              detail::train::describe_images<M>()));
+  if constexpr (requires { run.model().describe_parameters(); })
+    add_line("parameters", run.model().describe_parameters());
   if (const auto& frozen = run.options().freeze; !frozen.empty())
     add_line("frozen", concat(frozen.describe(), ": ", detail::core::grouped(parameters - trained),
                               " parameters"));

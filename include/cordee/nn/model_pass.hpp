@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One micro-batch, as the function of a custom_model sees it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
+#include <cordee/nn/parameter_list.hpp>
+#include <cordee/nn/readiness.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// What a custom_model's function gets of one micro-batch.
+template <class Real, class D>
+class model_pass {
+ public:
+  /// Values of tensor k of the list. Those of statistics may be written in training.
+  [[nodiscard]] span_on<Real, D> weights(std::size_t k) const { return of(values_, k); }
+  /// Of the tensor of that name. @throws usage_error for another name.
+  [[nodiscard]] span_on<Real, D> weights(std::string_view name) const {
+    return weights(list_->index(name));
+  }
+  /// Gradient of trainable tensor k, to be added to. @throws usage_error in evaluation, for a
+  /// statistic, and for a tensor of which the run holds no gradient.
+  [[nodiscard]] span_on<Real, D> gradient(std::size_t k) const {
+    expects(trains() && k < trainable_,
+            "custom_model: there are gradients in training alone, of trainable tensors");
+    return gradients_.of(list_->segments()[k]);
+  }
+  /// Of the tensor of that name. @throws usage_error also for another name.
+  [[nodiscard]] span_on<Real, D> gradient(std::string_view name) const {
+    return gradient(list_->index(name));
+  }
+  /// The gradient of tensor k is complete, and its values are not read again in this pass. In any
+  /// order; not called at all: everything is exchanged behind the pass. @throws usage_error for a
+  /// second call and for a statistic.
+  void ready(std::size_t k) {
+    expects(trains(), "custom_model: ready() is called in training alone");
+    before_ready_(k);
+    readiness_->set(k, list_->segments(), *ready_);
+  }
+  /// Of the tensor of that name. @throws usage_error also for another name.
+  void ready(std::string_view name) { ready(list_->index(name)); }
+
+  /// Whether gradients are wanted; else the loss alone.
+  [[nodiscard]] bool trains() const { return ready_ != nullptr; }
+  /// Factor of each sample's loss in backward: loss scale x ranks / samples of the update. 1 in
+  /// evaluation.
+  [[nodiscard]] double loss_weight() const { return loss_weight_; }
+  /// The trainer's facts about the micro-batch: count, ranks, seed, position, epoch.
+  [[nodiscard]] const batch<D>& update() const { return *batch_; }
+  /// Whether the run does not train tensor k (trainer_options::freeze): its gradient is not used.
+  [[nodiscard]] bool is_frozen(std::size_t k) const { return !frozen_.empty() && frozen_[k] != 0; }
+  /// The stream of the step's work.
+  [[nodiscard]] typename D::stream stream() const { return stream_; }
+
+ private:
+  template <class Data, class P, class Where>
+  friend class custom_model;
+
+  [[nodiscard]] span_on<Real, D> of(span_on<Real, D> plane, std::size_t k) const {
+    const segment& s = list_->segments()[k];
+    return plane.subspan(s.offset, s.size);
+  }
+
+  const parameter_list* list_ = nullptr;
+  std::size_t trainable_ = 0;
+  span_on<Real, D> values_{};
+  detail::device::plane_part<Real, D> gradients_{span_on<Real, D>{}};
+  std::function<void(std::size_t)> before_ready_;
+  const std::function<void(std::size_t)>* ready_ = nullptr;
+  detail::nn::readiness* readiness_ = nullptr;
+  std::span<const std::uint8_t> frozen_;
+  const batch<D>* batch_ = nullptr;
+  double loss_weight_ = 1;
+  typename D::stream stream_{};
+};
+
+}  // namespace cordee::inline CORDEE_ABI
