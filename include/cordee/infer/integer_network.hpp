@@ -62,6 +62,9 @@ class integer_network {
                                             const normalization& pixels, const cpu& device = cpu(),
                                             integer_network_options options = {}) {
     static_assert(
+        requires { N::input; },
+        "an integer_network folds the library's layers, which a model of your own does not have");
+    static_assert(
         Quantized<typename N::precision>,
         "an integer_network is made of a network in int8, whose ranges it needs: load the "
         "weights into one and calibrate it");

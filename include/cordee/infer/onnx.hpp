@@ -177,6 +177,10 @@ std::string onnx_bytes(const N& model, std::span<const Real> plane) {
 template <class N>
 void write_onnx(const std::string& path, const N& model,
                 span_on<const typename N::precision::master, typename N::device> plane) {
+  static_assert(
+      requires { N::input; },
+      "write_onnx writes the library's layers, which a model of your own does not have: save its "
+      "weights, trainer::save, and export it where it was written");
   expects(plane.size >= N::plane_size(),
           "write_onnx: the plane is smaller than the network's table");
   const typename N::device::stream s{};

@@ -175,6 +175,9 @@ template <class Run, train::Feed F, class Data>
 [[nodiscard]] std::pair<integer_network, quantization_report> quantize(
     Run& run, F& feed, int batches, const quantize_network_options& options, const Data& images) {
   using M = typename Run::model_type;
+  static_assert(
+      requires { M::input; },
+      "quantize_network folds the library's layers, which a model of your own does not have");
   static_assert(!Quantized<typename M::precision>,
                 "quantize_network takes a network in floats: one in int8 has ranges, so calibrate "
                 "it if it was not trained in int8, and call integer_network::from");

@@ -135,6 +135,11 @@ template <class Run, class F, class... Callbacks>
   if constexpr (nn::ImageModel<typename Run::model_type>) {
     static_assert(ImageFeed<F>, "fit: a model of images needs a loader of images in classes");
     expect_shapes_match<typename Run::model_type>(feed);
+  } else {
+    static_assert(
+        requires(upload_of<typename Run::model_type>& u) { u.to(feed.next(), run.compute()); },
+        "fit: the source's batches are of another type than the model's data, such as Data of "
+        "custom_model<Data>: its function returns that type");
   }
   expects(epochs >= 0 && core::isfinite(epochs),
           "fit: the number of epochs is negative, NaN or infinite");
