@@ -12,106 +12,14 @@
 
 #include <cordee/cordee.hpp>
 
+#include "optimizers.hpp"
 #include "pair.hpp"
+#include "reducers.hpp"
 #include "table.hpp"
 
 using namespace matrix;
 
 namespace {
-
-struct named_reducer {
-  std::string name;
-  std::variant<maker<any_reducer<threads, agreement::exact, true, 0>>,
-               maker<any_reducer<threads, agreement::exact, false, 0>>,
-               maker<any_reducer<threads, agreement::exact, false, 1>>,
-               maker<any_reducer<threads, agreement::mixing, true, 0>>,
-               maker<any_reducer<self_comm, agreement::exact, true, 0>>,
-               maker<server<threads, asynchronous>>>
-      make;
-  double learning_rate = 1;  // times the optimizer's
-};
-
-// Every exact reducer, and compressed{...} of each that is CompressibleOn.
-std::vector<named_reducer> exact_reducers() {
-  std::vector<named_reducer> all, compressed_ones;
-  const auto add = [&](const std::string& name, auto make) {
-    using R = decltype(make(std::declval<threads>()));
-    all.push_back({name, over(make)});
-    if constexpr (cordee::detail::comm::CompressibleOn<R, fp16, float, cpu>)
-      compressed_ones.push_back({concat("compressed{", name, ", fp16}"), over([make](threads comm) {
-                                   return compressed{make(comm), fp16{}};
-                                 })});
-  };
-  add("ring", [](threads comm) { return ring{comm}; });
-  add("tree", [](threads comm) { return tree{comm}; });
-  add("butterfly", [](threads comm) { return butterfly{comm}; });
-  add("halving_doubling", [](threads comm) { return halving_doubling{comm}; });
-  add("one_shot", [](threads comm) { return one_shot{comm}; });
-  add("two_shot", [](threads comm) { return two_shot{comm}; });
-  add("native", [](threads comm) { return native{comm}; });
-  add("hierarchical", [](threads comm) { return hierarchical{comm, nodes{2}}; });
-  add("torus_ring", [](threads comm) { return torus_ring{comm}; });
-  add("double_tree", [](threads comm) { return double_tree{comm}; });
-  add("hybrid{tree, ring}", [](threads comm) { return hybrid{tree{comm}, ring{comm}, 128}; });
-  add("server, synchronous", [](threads comm) { return server{comm}; });
-  all.insert(all.end(), compressed_ones.begin(), compressed_ones.end());
-  all.push_back({"compressed{ring, bf16}", over([](threads comm) {
-                   return compressed{ring{comm}, bf16{}};
-                 })});
-  all.push_back({"compressed{ring, int8}", over([](threads comm) {
-                   return compressed{ring{comm}, int8{}};
-                 })});
-  all.push_back({"gathered, top_k{0.1}", over([](threads comm) {
-                   return gathered{comm, top_k{0.1}};
-                 })});
-  all.push_back({"gathered, scaled_sign", over([](threads comm) {
-                   return gathered{comm, scaled_sign{}};
-                 })});
-  // From the mean to four times that (orthogonal gradients), at half the learning rate.
-  all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});
-  return all;
-}
-
-// Gossip over every topology.
-std::vector<named_reducer> gossip_reducers() {
-  std::vector<named_reducer> all;
-  const auto add = [&](const std::string& name, const auto& topology) {
-    all.push_back({"gossip, " + name, over([topology](threads comm) {
-                     return gossip{comm, topology};
-                   })});
-  };
-  add("ring", topologies::ring{});
-  add("torus2d", topologies::torus2d{});
-  add("mesh2d", topologies::mesh2d{});
-  add("star", topologies::star{});
-  add("complete", topologies::complete{});
-  add("hypercube", topologies::hypercube{});
-  add("symmetric_exponential", topologies::symmetric_exponential{});
-  add("exponential", topologies::exponential{});
-  add("lazy{exponential, 0.09}", topologies::lazy{topologies::exponential{}, 0.09});
-  add("one_peer", topologies::one_peer{});
-  add("xor_matching", topologies::xor_matching{});
-  add("odd_even", topologies::odd_even{});
-  add("random_matching", topologies::random_matching{});
-  add("lazy{random_matching, 0.5}", topologies::lazy{topologies::random_matching{}, 0.5});
-  add("adjacency::metropolis, a path",
-      topologies::adjacency::metropolis({{1}, {0, 2}, {1, 3}, {2}}));
-  add("adjacency::weighted, a directed ring",
-      topologies::adjacency::weighted(
-          {{.5, 0, 0, .5}, {.5, .5, 0, 0}, {0, .5, .5, 0}, {0, 0, .5, .5}}));
-  return all;
-}
-
-std::vector<named_reducer> all_reducers() {
-  std::vector<named_reducer> all = exact_reducers();
-  all.push_back({"server, asynchronous{1, 0}", over([](threads comm) {
-                   return server{comm, asynchronous{1, 0}};
-                 })});
-  for (named_reducer& one : gossip_reducers()) all.push_back(std::move(one));
-  all.push_back({"solo", over<self_comm>([](self_comm) { return solo{}; })});
-  return all;
-}
-const std::vector<named_reducer> reducers = all_reducers();
 
 // An optimizer with every reducer.
 struct column {
@@ -136,43 +44,10 @@ column try_with_all_reducers(const std::string& name, const O& optimizer, double
 }
 
 table make() {
-  const std::vector<column> columns{
-      try_with_all_reducers("sgd", sgd{}, 0.02),
-      try_with_all_reducers("velocity_sgd", velocity_sgd{}, 0.02),
-      try_with_all_reducers("lars", lars{.trust_coefficient = 0.02}, 0.5),
-      try_with_all_reducers("lars_lr_outside", lars_lr_outside{.trust_coefficient = 0.02}, 0.5),
-      try_with_all_reducers("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02}, 0.05),
-      try_with_all_reducers("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02}, 0.5),
-      try_with_all_reducers("larc", larc{}, 0.02),
-      try_with_all_reducers("larc without clip", larc{.limits = {.clip = false}}, 0.2),
-      try_with_all_reducers("lamb", lamb{}, 0.01),
-      try_with_all_reducers("nvlamb", nvlamb{}, 0.01),
-      try_with_all_reducers("lambc", lambc{}, 0.01),
-      try_with_all_reducers("deepspeed_lamb", deepspeed_lamb{}, 0.02),
-      try_with_all_reducers("adam", adam{}, 0.01),
-      try_with_all_reducers("adamw", adamw{}, 0.01),
-      try_with_all_reducers("adamp", adamp{}, 0.01),
-      try_with_all_reducers("rmsprop", rmsprop{}, 0.001),
-      try_with_all_reducers("centered_rmsprop", centered_rmsprop{}, 0.001),
-      try_with_all_reducers("rmsprop_warmup", rmsprop_warmup{}, 0.1),
-      try_with_all_reducers("rmsprop_warmup, slope 2", rmsprop_warmup{.slope = 2}, 0.1),
-      try_with_all_reducers("clip{sgd}", clip{sgd{}}, 0.02),
-      try_with_all_reducers("parameter_groups{sgd}",
-                            parameter_groups{sgd{}, parameter_group{"", sgd{}, 2, kind::bias}},
-                            0.02),
-      try_with_all_reducers("lookahead{sgd}", lookahead{sgd{}}, 0.02),
-      try_with_all_reducers("weight_average{sgd}", weight_average{sgd{}, exponential_average{0.5}},
-                            0.02),
-      try_with_all_reducers("kfac{velocity_sgd}", kfac{velocity_sgd{}, 0.03}, 0.01),
-      try_with_all_reducers("decentlam", decentlam{}, 0.02),
-      try_with_all_reducers("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},
-                            0.5),
-      try_with_all_reducers("decentlam_over{lamb}", decentlam_over{lamb{}}, 0.01),
-      try_with_all_reducers("qg_dmsgd", qg_dmsgd{}, 0.02),
-      try_with_all_reducers("adapt_while_combine{sgd}", adapt_while_combine{sgd{}}, 0.02),
-      try_with_all_reducers("local_steps{sgd, 8}", local_steps{sgd{}, 8}, 0.02),
-      try_with_all_reducers("local_steps{lars, 4}", local_steps{lars{.trust_coefficient = 0.02}, 4},
-                            0.5)};
+  std::vector<column> columns;
+  for_each_optimizer([&](const std::string& name, const auto& optimizer, double learning_rate) {
+    columns.push_back(try_with_all_reducers(name, optimizer, learning_rate));
+  });
   table t;
   std::vector<group> by_reducer, by_optimizer;
   std::vector<std::vector<std::string>> texts(columns.size());  // by optimizer

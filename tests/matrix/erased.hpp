@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reducers with the same traits are wrapped in one type here, and so are optimizers that need an
+// exact mean, so that only one trainer is compiled for each kind of both;
+// tests/train/combinations*.cpp instantiate trainers with their own types.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/transports/threads.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/train/checks/pairing.hpp>
+
+namespace matrix {
+
+using namespace cordee;
+
+/// Any optimizer that needs an exact mean, of three slots at most.
+struct any_exact {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr int slots = 3;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+
+  using view = optimizer_view<float, cpu, slots>;
+  std::function<void(const view&, const step_info&)> step;
+  std::function<void(const view&)> start;
+
+  template <class O>
+  explicit any_exact(const O& optimizer) {
+    static_assert(O::needs == agreement::exact && cordee::detail::optim::is_eager<O> &&
+                  O::slots <= slots);
+    const auto own = [](const view& v) { return cordee::detail::optim::inner_view<O::slots>(v); };
+    step = [=](const view& v, const step_info& info) { optimizer.accept(own(v), info, {}); };
+    start = [=](const view& v) {
+      cordee::detail::optim::initialize_slots(optimizer, own(v), cpu::stream{});
+    };
+  }
+  void initialize(const view& v, cpu::stream) const { start(v); }
+  void accept(const optimizer_view<float, cpu, 3>& v, const step_info& info, cpu::stream) const {
+    step(v, info);
+  }
+};
+
+/// The spectral radius of a reducer that mixes; others have none.
+template <agreement Offers>
+struct any_radius {};
+template <>
+struct any_radius<agreement::mixing> {
+  std::function<double(momentum_form)> radius_of{};
+
+  [[nodiscard]] double spectral_radius(momentum_form form) const { return radius_of(form); }
+};
+
+/// Any reducer with these traits.
+template <class Communicator, agreement Offers, bool Lossless, int Slots>
+struct any_reducer : any_radius<Offers> {
+  using communicator_type = Communicator;
+  static constexpr agreement offers = Offers;
+  static constexpr bool lossless = Lossless;
+  static constexpr int slots = Slots;
+
+  Communicator comm;
+  std::function<std::size_t(std::size_t)> scratch_size;
+  std::function<void(bucket_view<float, cpu, Slots>, const step_info&)> mix_bucket;
+  std::function<std::vector<std::string>(momentum_form)> remedies{};
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return scratch_size(n);
+  }
+  void mix(bucket_view<float, cpu, Slots> m, const step_info& info, cpu::stream) const {
+    mix_bucket(m, info);
+  }
+};
+
+template <class R>
+auto wrapped(const R& r) {
+  static_assert(ReducerOn<R, float, cpu>);
+  if constexpr (cordee::detail::comm::InitializableOn<R, float, cpu>) {
+    return r;  // the only one with these traits
+  } else {
+    any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots> any{
+        {},
+        r.comm,
+        [r](std::size_t n) { return r.template scratch<float>(n); },
+        [r](const auto& m, const step_info& info) { r.mix(m, info, cpu::stream{}); }};
+    if constexpr (cordee::detail::comm::HasSpectralRadius<R>) {
+      any.radius_of = [r](momentum_form c) { return r.spectral_radius(c); };
+      any.remedies = [r](momentum_form c) { return r.remedies(c); };
+    }
+    return any;
+  }
+}
+
+/// Makes a reducer of a communicator.
+template <class R>
+using maker = std::function<R(typename R::communicator_type)>;
+template <class Communicator = threads, class Make>
+auto over(const Make& make) {
+  using R = decltype(wrapped(make(std::declval<Communicator>())));
+  return maker<R>([make](Communicator comm) { return wrapped(make(comm)); });
+}
+
+/// The letter of the static_assert of require_compatible that fails; scripts/matrix has a test of
+/// tests/compile_fail for each, whose message it copies from the compiler.
+constexpr char letter_of(cordee::detail::train::pairing_error error) {
+  switch (error) {
+    case cordee::detail::train::pairing_error::gradients_not_averaged:
+      return 'a';
+    case cordee::detail::train::pairing_error::weights_rounded:
+      return 'b';
+    case cordee::detail::train::pairing_error::mixing_not_doubly_stochastic:
+      return 'c';
+    default:
+      return ' ';
+  }
+}
+
+}  // namespace matrix
