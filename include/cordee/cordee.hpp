@@ -49,6 +49,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/data/augmentation.hpp>
+#include <cordee/data/batch_range.hpp>
 #include <cordee/data/batch_source.hpp>
 #include <cordee/data/cifar.hpp>
 #include <cordee/data/compose.hpp>

@@ -82,6 +82,14 @@ consteval bool is_fit_argument() {
     return has_callback_members<C, Run>();
 }
 
+/// Of the update that `feed` has given last. Collective.
+template <class Run, class F>
+[[gnu::cold]] void exchange_samples(Run& run, F& feed) {
+  std::array<double, 1> samples{static_cast<double>(feed.own_samples())};
+  allreduce_host(run.comm(), samples, reduce_op::sum);
+  feed.set_global_samples(core::llround(samples[0]));
+}
+
 template <class Run, class F>
 [[gnu::cold]] run_plan make_plan(Run& run, F& feed, double epochs) {
   const std::int64_t first = feed.step();
@@ -197,6 +205,7 @@ template <class Run, class F, class... Callbacks>
     const auto meanwhile = [&] {
       if constexpr (!looks_ahead) fetch(k + 1);
     };
+    if constexpr (CountsSamples<F>) exchange_samples(run, feed);
     const auto out =
         core::traced("step", k, [&] { return run.step(batches, feed.epoch(k), meanwhile); });
     const bool epoch_ends = core::floor(feed.epoch(k + 1)) > core::floor(feed.epoch(k));

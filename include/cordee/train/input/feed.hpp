@@ -25,6 +25,13 @@ concept Feed = requires(F f, std::int64_t step, double epochs) {
   { f.next() };
 };
 
+/// A source whose updates have as many samples as they are found to have.
+template <class F>
+concept CountsSamples = requires(F f, std::int64_t samples) {
+  { f.own_samples() } -> std::convertible_to<std::int64_t>;
+  f.set_global_samples(samples);
+};
+
 /// A loader of images in classes.
 template <class F>
 concept ImageFeed = Feed<F> && requires(F f) {

@@ -1,0 +1,298 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches for `fit` from any range, or any function that gives one after another.
+//
+//   R                                     update k of a rank takes            to resume
+//   a forward range: a container, a view  elements k a .. k a + a - 1 of it,  moves an iterator
+//                                         from its begin in every epoch
+//   f(n), n = 0, 1, 2, ...                f(k a) .. f(k a + a - 1)            calls nothing
+//   f(), or a range of a single pass      the next a                          draws what came before
+//
+// where a is `accumulate`, and an f ends where it returns an empty std::optional. Each rank has a
+// range of its own. Ranks may have different numbers of samples, which fit sums over them, so that
+// the mean is exact.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/cpu.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// How updates are made of a range of batches.
+struct batch_range_options {
+  /// Samples of an update over all ranks, in records, schedules and positions of checkpoints; those
+  /// of each update are counted. Unit: samples. Range: 1 or more, else usage_error.
+  std::int64_t global_batch = 0;
+  /// Updates of an epoch; 0: as many as a forward range has batches for. Unit: updates. Range: 1 or
+  /// more for functions and ranges of a single pass, else usage_error.
+  std::int64_t updates = 0;
+  /// Batches of an update on one rank. Range: 1 or more, else usage_error.
+  int accumulate = 1;
+};
+
+namespace detail::data {
+
+template <class R>
+concept Iterable = requires(R& r) { std::begin(r) != std::end(r); };
+template <class R>
+concept MultiPass = Iterable<R> && std::forward_iterator<decltype(std::begin(std::declval<R&>()))>;
+template <class F>
+concept BatchesByNumber = !Iterable<F> && std::invocable<F&, std::int64_t>;
+template <class F>
+concept BatchesInTurn = !Iterable<F> && !BatchesByNumber<F> && std::invocable<F&>;
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+/// What is drawn from R: an element, or what the function returns.
+template <class R>
+decltype(auto) draw_from(R& source, auto& at, std::int64_t n) {
+  if constexpr (Iterable<R>)
+    return **at;
+  else if constexpr (BatchesByNumber<R>)
+    return source(n);
+  else
+    return source();
+}
+/// Of functions nothing.
+template <class R>
+struct iterator_of {
+  using type = int;
+};
+template <Iterable R>
+struct iterator_of<R> {
+  using type = decltype(std::begin(std::declval<R&>()));
+};
+template <class T>
+struct without_optional {
+  using type = T;
+};
+template <class T>
+struct without_optional<std::optional<T>> {
+  using type = T;
+};
+
+}  // namespace detail::data
+
+/// The batches of one rank, from a range or a function (the table above); R is a reference where
+/// the range is not to be copied. Only size() of the communicator is used, at construction.
+template <class R, class Count, class D = cpu>
+  requires detail::data::Iterable<std::remove_reference_t<R>> ||
+           detail::data::BatchesByNumber<std::remove_reference_t<R>> ||
+           detail::data::BatchesInTurn<std::remove_reference_t<R>>
+class batch_range {
+  using source = std::remove_reference_t<R>;
+  using iterator = typename detail::data::iterator_of<source>::type;
+  using drawn = decltype(detail::data::draw_from(
+      std::declval<source&>(), std::declval<std::optional<iterator>&>(), std::int64_t{}));
+  static constexpr bool iterates = detail::data::Iterable<source>,
+                        repeats = detail::data::MultiPass<source>,
+                        seeks = repeats || detail::data::BatchesByNumber<source>,
+                        ends = detail::data::is_optional<std::remove_cvref_t<drawn>>,
+                        refers = repeats && std::is_lvalue_reference_v<drawn>;
+
+ public:
+  /// What the model reads: an element, or what the function returns, without std::optional.
+  using data_type = typename detail::data::without_optional<std::remove_cvref_t<drawn>>::type;
+
+  /// count(batch) is its number of samples. @throws usage_error for an option out of its range, or
+  /// fewer batches than an update takes.
+  template <class Communicator>
+  batch_range(R batches, const Communicator& comm, batch_range_options options, Count count, D = {})
+      : source_(std::forward<R>(batches)),
+        count_(std::move(count)),
+        options_(options),
+        ranks_(comm.size()) {
+    expects(options.global_batch > 0 && options.accumulate > 0 && options.updates >= 0,
+            "batch_range: .global_batch, the samples of an update over all ranks, and .accumulate "
+            "are at least 1, .updates at least 0");
+    if constexpr (repeats) {
+      const auto all = std::ranges::distance(std::begin(source_), std::end(source_));
+      const std::int64_t updates = static_cast<std::int64_t>(all) / options.accumulate;
+      if (options_.updates == 0) options_.updates = updates;
+      if (options_.updates > updates || updates == 0)
+        throw usage_error(concat("batch_range: the range has ", all, " batches, ",
+                                 options_.updates == 0 ? 1 : options_.updates, " updates take ",
+                                 options.accumulate, " each"));
+    } else {
+      expects(options.updates > 0,
+              "batch_range: set .updates, the updates of an epoch: the length of a function, or of "
+              "a range of a single pass, is not known");
+    }
+    expects(options_.updates <= most_samples / options.global_batch,
+            "batch_range: an epoch has more than 2^53 samples");
+  }
+
+  /// Samples of an epoch over all ranks, by the global batch.
+  [[nodiscard]] std::int64_t samples() const { return options_.updates * options_.global_batch; }
+  [[nodiscard]] std::int64_t global_batch() const { return options_.global_batch; }  ///< See above.
+  [[nodiscard]] int accumulate() const { return options_.accumulate; }               ///< See above.
+  [[nodiscard]] int ranks() const { return ranks_; }  ///< Ranks of the communicator.
+  /// Updates of so many epochs, rounded up. @throws usage_error where they cannot be counted.
+  [[nodiscard]] std::int64_t steps(double epochs) const {
+    const double all = epochs * static_cast<double>(options_.updates);
+    expects(all >= 0 && all < static_cast<double>(most_samples),
+            "batch_range: a number of epochs is not negative, and its updates are below 2^53");
+    return detail::core::llround(detail::core::ceil(all * (1 - 1e-14)));
+  }
+  /// Epochs before update `step`.
+  [[nodiscard]] double epoch(std::int64_t step) const {
+    return static_cast<double>(step) / static_cast<double>(options_.updates);
+  }
+  /// The update that `next` will return.
+  [[nodiscard]] std::int64_t step() const { return step_; }
+  /// Makes `step` the update that next() returns. @throws usage_error for one that cannot be
+  /// counted; of functions without a number and ranges of a single pass also for one that was given
+  /// before the last two.
+  void seek(std::int64_t step) {
+    expects(step >= 0 && step < most_samples / options_.accumulate,
+            "batch_range: a step is counted from 0, and below 2^53");
+    if constexpr (!seeks)
+      if (step * options_.accumulate < position_ && !holds(step))
+        throw usage_error(concat("batch_range: update ", step,
+                                 " is behind: make a new source, or give a forward range or a "
+                                 "function of the batch's number"));
+    step_ = step;
+  }
+  /// Returns this rank's micro-batches of one update; valid until the next call but one.
+  /// @throws error where the batches have ended; and what their source throws.
+  std::span<const data_batch<data_type, D>> next() {
+    update& u = updates_[static_cast<std::size_t>(step_ % 2)];
+    if (!holds(step_)) {
+      u.number = -1;
+      u.micro.clear();
+      u.data.clear();
+      u.data.reserve(static_cast<std::size_t>(options_.accumulate));
+      for (int j = 0; j < options_.accumulate; ++j) append(u, step_ * options_.accumulate + j);
+      u.number = step_;
+    }
+    ++step_;
+    return u.micro;
+  }
+  /// This rank's samples of the update that next() returned last.
+  [[nodiscard]] std::int64_t own_samples() const {
+    std::int64_t all = 0;
+    for (const auto& b : last().micro) all += b.count;
+    return all;
+  }
+  /// Sets the samples of all ranks in that update, as fit does before its step.
+  void set_global_samples(std::int64_t samples) {
+    for (auto& b : updates_[static_cast<std::size_t>((step_ + 1) % 2)].micro)
+      b.global_samples = samples;
+  }
+  /// One line for logs.
+  [[nodiscard]] std::string describe() const {
+    return concat(options_.updates, " updates an epoch; global batch ", options_.global_batch,
+                  " on ", ranks_, " ranks x ", options_.accumulate, " batches of ",
+                  repeats ? "a range, the same in each epoch"
+                  : seeks ? "a function of their number"
+                          : "a source of a single pass");
+  }
+
+ private:
+  static constexpr std::int64_t most_samples = std::int64_t{1} << 53;
+
+  struct update {
+    std::int64_t number = -1;
+    std::vector<data_type> data;  // none where the range's own elements are referred to
+    std::vector<data_batch<data_type, D>> micro;
+  };
+
+  [[nodiscard]] const update& last() const {
+    return updates_[static_cast<std::size_t>((step_ + 1) % 2)];
+  }
+  [[nodiscard]] bool holds(std::int64_t step) const {
+    return updates_[static_cast<std::size_t>(step % 2)].number == step;
+  }
+  [[noreturn]] void refuse_end(std::int64_t n) const {
+    throw error(concat("batch_range: the batches ended before number ", n, ", of update ",
+                       n / options_.accumulate, ": each rank needs ", options_.accumulate,
+                       " for every update of the run"));
+  }
+  // Makes batch n the next one.
+  void move_to(std::int64_t n) {
+    if constexpr (repeats) {
+      const std::int64_t pass = options_.updates * options_.accumulate;
+      if (!at_ || n < position_ || n / pass != position_ / pass) {
+        at_ = std::begin(source_);
+        position_ = n - n % pass;
+      }
+      if (std::ranges::advance(*at_, static_cast<std::iter_difference_t<iterator>>(n - position_),
+                               std::end(source_)) != 0)
+        refuse_end(n);
+      position_ = n;
+    } else if constexpr (!seeks) {
+      if constexpr (iterates)
+        if (!at_) at_.emplace(std::begin(source_));
+      for (; position_ < n; ++position_) {
+        if constexpr (iterates) {
+          if (*at_ == std::end(source_)) refuse_end(position_);
+          ++*at_;
+        } else if constexpr (ends) {
+          if (!source_()) refuse_end(position_);
+        } else {
+          static_cast<void>(source_());
+        }
+      }
+    }
+    if constexpr (iterates)
+      if (*at_ == std::end(source_)) refuse_end(n);
+  }
+  void append(update& u, std::int64_t n) {
+    move_to(n);
+    data_batch<data_type, D> b{};
+    if constexpr (refers) {
+      b.data = &**at_;
+    } else if constexpr (ends) {
+      auto item = detail::data::draw_from(source_, at_, n);
+      if (!item) refuse_end(n);
+      u.data.push_back(*std::move(item));
+      b.data = &u.data.back();
+    } else {
+      u.data.push_back(detail::data::draw_from(source_, at_, n));
+      b.data = &u.data.back();
+    }
+    if constexpr (!seeks) {
+      if constexpr (iterates) ++*at_;
+      ++position_;
+    }
+    const auto samples = static_cast<std::int64_t>(count_(*b.data));
+    expects(samples >= 0 && samples <= std::numeric_limits<int>::max(),
+            "batch_range: the number of samples of a batch is negative, or above 2^31 - 1");
+    b.count = static_cast<int>(samples);
+    b.global_samples = options_.global_batch;
+    b.ranks = ranks_;
+    u.micro.push_back(b);
+  }
+
+  R source_;
+  Count count_;
+  batch_range_options options_;
+  int ranks_;
+  std::optional<iterator> at_;
+  std::int64_t position_ = 0;  // of the batch that the source gives next, or gave last
+  update updates_[2];
+  std::int64_t step_ = 0;
+};
+template <class R, class C, class Count>
+batch_range(R&&, const C&, batch_range_options, Count) -> batch_range<R, Count, cpu>;
+
+}  // namespace cordee::inline CORDEE_ABI
