@@ -56,7 +56,7 @@ TEST_CASE("custom_model: the mean is exact over unequal shares, also where a ran
   }
 }
 
-TEST_CASE("custom_model: a scaled loss is unscaled, and its overflow skips the step on all ranks") {
+TEST_CASE("custom_model: a scaled loss is unscaled, and an infinity or NaN skips the step on all") {
   const auto by_rank = on_ranks(3, [&](threads comm) {
     auto model = quadratic_model_of<fp16>();
     trainer run{model, sgd{.momentum = 0}, fixed_rate{}, ring{comm}};
@@ -64,13 +64,41 @@ TEST_CASE("custom_model: a scaled loss is unscaled, and its overflow skips the s
     CHECK(first.loss_scale > 1);
     const float before = run.weights("W1")[0];
     CHECK(before == doctest::Approx(0.5 - 0.1 * (0.5 - 0.4)).epsilon(1e-6));
-    const shift broken = comm.rank() == 1 ? std::numeric_limits<double>::infinity() : 0;
-    CHECK(!run.step(broken, 1, 1).applied);
-    CHECK(run.weights("W1")[0] == before);
+    for (const double broken : {HUGE_VAL, std::nan("")}) {
+      CHECK(!run.step(comm.rank() == 1 ? broken : 0, 1, 1).applied);
+      CHECK(run.weights("W1")[0] == before);
+    }
     CHECK(run.weights("seen")[0] == 1);
     return 0;
   });
   CHECK(by_rank.size() == 3);
+}
+
+TEST_CASE("custom_model: a function that computes in half, with and without a scaled loss") {
+  // Half has numbers from 2^-24 to 65,504: a gradient of 2^-30 is 0, 2^5 times the scale infinite.
+  const auto steps_of = [](auto precision, double first, double later) {
+    using P = decltype(precision);
+    std::vector<int> applied;
+    threads::launch(2, [&](threads comm) {
+      parameter_list list;
+      list.add("w", {1});
+      custom_model<double, P> model{list, [](double g, model_pass<float, cpu>& pass) {
+                                      const auto weight = static_cast<float>(pass.loss_weight());
+                                      pass.gradient(0)[0] +=
+                                          half::nearest(weight * static_cast<float>(g)).exact();
+                                      return metrics{.count = 1};
+                                    }};
+      trainer run{model, sgd{.momentum = 0}, fixed_rate{}, ring{comm}};
+      for (int k = 0; k < 8; ++k) {
+        const auto out = run.step(k < 4 ? first : later, 1, k);
+        if (comm.rank() == 0) applied.push_back(out.applied + (out.applied && run.grads()[0] != 0));
+      }
+    });
+    return applied;
+  };
+  CHECK(steps_of(fp32{}, 0x1p-30, 0x1p5) == std::vector{1, 1, 1, 1, 2, 2, 2, 2});
+  CHECK(steps_of(fp16{}, 0x1p-30, 0x1p5) == std::vector{2, 2, 2, 2, 0, 0, 0, 0});
+  CHECK(steps_of(fp16{}, 0x1p5, 0x1p-20) == std::vector{0, 0, 0, 0, 2, 2, 2, 2});
 }
 
 TEST_CASE("custom_model: tensors that stay with their owner give the same bits") {
