@@ -7,6 +7,7 @@
 //   cordee-plan --network resnet50 --processor v100 --batch 8192 --precision fp16 --ranks 256
 //   cordee-plan ... --machine cluster.txt --to 4096 --csv scaling.csv --svg scaling.svg
 //   cordee-plan ... --noise-scale 20000       which batch is worth its cost
+//   cordee-plan --parameters net.safetensors --images-per-second 300 --images 1000000 ...
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include <cordee/io/file.hpp>
 
 #include "networks.hpp"
+#include "parameter_file.hpp"
 #include "prediction.hpp"
 #include "processors.hpp"
 #include "report.hpp"
@@ -34,7 +36,7 @@ namespace {
 
 struct options {
   std::string network = "resnet50", processor = "v100", precision = "fp16", wire = "fp32", machine,
-              layers, csv, svg;
+              layers, csv, svg, parameters;
   int ranks = 8, batch = 256, to = 0;
   double epochs = 90, images = 0, images_per_second = 0, loader = 0, watts = -1, noise = 0,
          least_steps = 0, least_images = 0, mtbf = 0, checkpoint_seconds = 30,
@@ -70,6 +72,28 @@ machine machine_of(const options& o) {
   } catch (const error& e) {
     throw error(concat("--machine: ", o.machine, ": ", e.what()));
   }
+}
+
+parameter_list parameters_of(const options& o) {
+  if (o.images_per_second <= 0 && o.layers.empty())
+    throw error(
+        "--parameters: how long layers take does not follow from their tensors: give "
+        "--images-per-second, measured on one processor, or --layers");
+  if (o.images <= 0) throw error("--parameters: give --images, the samples of an epoch");
+  try {
+    return parameter_file::read(o.parameters);
+  } catch (const std::exception& e) {
+    throw error(concat("--parameters: ", o.parameters, ": ", e.what()));
+  }
+}
+/// A multiply-add for each weight, by which the measured time is divided among tensors.
+std::vector<layer> layers_of(const parameter_list& list) {
+  std::vector<layer> all;
+  for (const segment& s : list.segments()) {
+    if (s.kind == kind::statistic) break;
+    all.push_back({s, s.kind == kind::weight ? static_cast<double>(s.size) : 0, 0});
+  }
+  return all;
 }
 
 /// Modelled, or from the file of --layers.
@@ -174,7 +198,9 @@ void print_failures(const options& o, double steps, double step_seconds) {
 }
 
 void make_plan(const options& o) {
-  const auto& net = find_by_name("--network", networks(), o.network);
+  const bool listed = !o.parameters.empty();
+  const parameter_list own = listed ? parameters_of(o) : parameter_list{};
+  const std::string name = listed ? o.parameters : o.network;
   const bool measured = !o.layers.empty();
   if (measured && o.images_per_second > 0)
     throw error("--layers: has the times that --images-per-second would scale; give one of them");
@@ -192,27 +218,32 @@ void make_plan(const options& o) {
   const machine m = machine_of(o);
   const bool wire16 = o.wire == "fp16";
   const int width = o.precision == "fp32" ? 4 : 2, images = o.batch / o.ranks;
-  const std::vector<layer> layers = net.table();
+  const plan::network* const net =
+      listed ? nullptr : &find_by_name("--network", networks(), o.network);
+  const std::vector<layer> layers = listed ? layers_of(own) : net->table();
   const double memory = memory_of(layers, images, width);
   if (memory > gpu.memory_bytes)
     throw error(concat("--batch: ", images, " images a rank need ", memory / 1e9, " GB, and a ",
                        gpu.name, " has ", gpu.memory_bytes / 1e9));
   step_profile step = step_of(o, gpu, layers, images, width);
   if (o.images_per_second > 0) {  // measured: the model gives the layers' shares of it
-    const double factor = images / o.images_per_second / step.total();
+    // Of a list without layers' times the optimizer's part is still known by its bytes.
+    const double seconds = images / o.images_per_second,
+                 known = listed && step.optimizer < seconds ? step.optimizer : 0,
+                 factor = (seconds - known) / (step.total() - known);
     step.forward *= factor;
-    step.optimizer *= factor;
+    if (known == 0) step.optimizer *= factor;
     for (double& seconds : step.backward) seconds *= factor;
   }
   if (o.loader > 0) step.loader = images / o.loader;
 
   const prediction at = best_prediction(o.ranks, step, m, wire16);
   const double one_rank = std::max(step.total(), step.loader);
-  const double epoch = o.images > 0 ? o.images : net.images;
+  const double epoch = o.images > 0 ? o.images : net->images;
   const double steps = std::ceil(o.epochs * epoch / o.batch), total = steps * at.step.seconds;
   const double watts = o.watts >= 0 ? o.watts : gpu.watts;
-  std::printf("%s, batch %d on %d x %s, %s, gradients in %s, times %s\n\n", o.network.c_str(),
-              o.batch, o.ranks, std::string(gpu.name).c_str(), o.precision.c_str(), o.wire.c_str(),
+  std::printf("%s, batch %d on %d x %s, %s, gradients in %s, times %s\n\n", name.c_str(), o.batch,
+              o.ranks, std::string(gpu.name).c_str(), o.precision.c_str(), o.wire.c_str(),
               measured                  ? "of layers measured on a CPU"
               : o.images_per_second > 0 ? "measured on one processor"
                                         : "modelled from operations and bytes");
@@ -227,8 +258,9 @@ void make_plan(const options& o) {
               decimal::fixed(100 * at.step.exposed_share(), 1).c_str());
   std::printf("reducer              %s, buckets of %s MiB\n", at.reducer.c_str(),
               decimal::fixed(static_cast<double>(at.bucket_bytes) / (1 << 20), 1).c_str());
-  std::printf("memory of a rank     %s GB%s\n", decimal::fixed(memory / 1e9, 2).c_str(),
-              measured ? "" : concat(" of ", decimal::fixed(gpu.memory_bytes / 1e9, 0)).c_str());
+  std::printf("memory of a rank     %s GB%s%s\n", decimal::fixed(memory / 1e9, 2).c_str(),
+              measured ? "" : concat(" of ", decimal::fixed(gpu.memory_bytes / 1e9, 0)).c_str(),
+              listed ? ", activations not counted" : "");
   std::printf("%-20s %s steps, %s\n", concat(o.epochs, " epochs").c_str(),
               decimal::fixed(steps, 0).c_str(), time_of(total).c_str());
   if (watts > 0)
@@ -244,8 +276,7 @@ void make_plan(const options& o) {
   print_end(c, step, m, wire16);
   if (o.noise > 0 || o.least_steps > 0) print_batches(c, o, watts);
   if (!o.csv.empty()) write_csv(c, o.csv);
-  if (!o.svg.empty())
-    write_svg(c, concat(o.network, ", ", images, " images a rank, ", gpu.name), o.svg);
+  if (!o.svg.empty()) write_svg(c, concat(name, ", ", images, " images a rank, ", gpu.name), o.svg);
 }
 
 }  // namespace
@@ -256,6 +287,8 @@ int main(int argc, char** argv) {
                "cordee-plan");
   app.option_defaults()->always_capture_default();
   app.add_option("--network", o.network, "resnet20, 56 (CIFAR), 18, 34, 50, 101, 152 (ImageNet)");
+  app.add_option("--parameters", o.parameters,
+                 "file of a model's tensors in place of --network: .safetensors, or a text");
   app.add_option("--processor", o.processor, "k20, knl, p40, p100, v100, tpu_v3, a100, h100, h200");
   app.add_option("--precision", o.precision, "of layers: fp32, fp16, bf16");
   app.add_option("--wire", o.wire, "of messages: fp32, or fp16 with error feedback");
