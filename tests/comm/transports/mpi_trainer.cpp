@@ -3,6 +3,7 @@
 //
 // Run by mpirun: training over processes gives the bits of training over threads.
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -34,6 +35,7 @@
 #include <cordee/train/kfac/kfac.hpp>
 #include <cordee/train/trainer.hpp>
 
+#include "tests/support/custom_quadratic.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -76,6 +78,19 @@ std::vector<float> stepped(const O& optimizer, const Reducer& reducer) {
   const std::array batches{one_each(reducer.comm.size())};
   for (int k = 0; k < 10; ++k) run.step(batches, k);
   return {run.weights().begin(), run.weights().end()};
+}
+
+// The same of a function of the user's over processes, and of the model of types over threads.
+template <class O, class Reducer>
+std::vector<float> own_stepped(const O& optimizer, const Reducer& reducer) {
+  if constexpr (std::is_same_v<typename Reducer::communicator_type, mpi>) {
+    auto model = quadratic_model_of<fp32>();
+    trainer run{model, optimizer, constant{.learning_rate = 0.02}, reducer, {.bucket_bytes = 512}};
+    for (int k = 0; k < 10; ++k) run.step(shift(0.1 * reducer.comm.rank()), 1, k);
+    return {run.weights().begin(), run.weights().end()};
+  } else {
+    return stepped(optimizer, reducer);
+  }
 }
 
 // Whether train(comm) returns the same bits over processes as over threads.
@@ -162,5 +177,15 @@ TEST_CASE("mpi: a server, a compressed ring and gossip give the bits of threads"
   }));
   CHECK(same_over_threads([](auto comm) {
     return stepped(decentlam{}, gossip{comm, topologies::ring{}});
+  }));
+}
+
+TEST_CASE("mpi: a model of the user's own gives the bits of a model of types over threads") {
+  CHECK(same_over_threads([](auto comm) { return own_stepped(sgd{}, server{comm}); }));
+  CHECK(same_over_threads([](auto comm) {
+    return own_stepped(sgd{}, compressed{ring{comm}, int8{}});
+  }));
+  CHECK(same_over_threads([](auto comm) {
+    return own_stepped(decentlam{}, gossip{comm, topologies::ring{}});
   }));
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/any_exact.hpp"
+#include "tests/support/custom_quadratic.hpp"
 #include "tests/support/ipv6.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/quadratic.hpp"
@@ -56,6 +58,20 @@ std::string stepped(const O& optimizer, const Reducer& reducer) {
   for (int k = 0; k < 10; ++k) run.step(batches, k);
   const auto w = run.weights();
   return {reinterpret_cast<const char*>(w.data), w.size * sizeof(float)};
+}
+
+// The same of a function of the user's over processes, and of the model of types over threads.
+template <class O, class Reducer>
+std::string own_stepped(const O& optimizer, const Reducer& reducer) {
+  if constexpr (std::is_same_v<typename Reducer::communicator_type, zeromq>) {
+    auto model = quadratic_model_of<fp32>();
+    trainer run{model, optimizer, constant{.learning_rate = 0.02}, reducer, {.bucket_bytes = 512}};
+    for (int k = 0; k < 10; ++k) run.step(shift(0.1 * reducer.comm.rank()), 1, k);
+    const auto w = run.weights();
+    return {reinterpret_cast<const char*>(w.data), w.size * sizeof(float)};
+  } else {
+    return stepped(optimizer, reducer);
+  }
 }
 
 // Whether train(comm) returns the same bits over processes as over threads.
@@ -202,6 +218,14 @@ TEST_CASE(
       return stepped(decentlam{}, gossip{comm, topologies::ring{}});
     }));
   }
+}
+
+TEST_CASE("zeromq: a model of the user's own gives the bits of a model of types over threads") {
+  CHECK(same_over_threads(3,
+                          [](auto comm) { return own_stepped(sgd{.momentum = 0.9}, ring{comm}); }));
+  CHECK(same_over_threads(3, [](auto comm) {
+    return own_stepped(decentlam{}, gossip{comm, topologies::ring{}});
+  }));
 }
 
 TEST_CASE("zeromq: an asynchronous server trains over processes") {
