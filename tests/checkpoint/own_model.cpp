@@ -23,7 +23,7 @@ using namespace support;
 
 namespace {
 
-constexpr batch_range_options five_updates{.global_batch = 2, .updates = 5};
+constexpr cordee::detail::data::batch_range_options five_updates{.global_batch = 2, .updates = 5};
 constexpr auto one_sample = [](double) { return 1; };
 
 /// Batch n of this rank; a range of them differs from one epoch to the next only in its n.
@@ -88,6 +88,37 @@ TEST_CASE("own model: a resumed run has the bits of one that did not stop, from 
     const auto whole = weights(3), resumed = weights(1.4);
     for (std::size_t r = 0; r < 2; ++r) CHECK(same_bits(resumed[r], whole[r]));
   }
+}
+
+TEST_CASE("own model: a loop of the user's own saves, and is resumed to the bit") {
+  const folder files;
+  const std::string runs = files.file("runs");
+  const auto weights = [&](std::int64_t stops_at) {
+    return on_ranks(2, [&](threads comm) {
+      auto model = quadratic_model_of<fp64>();
+      trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
+      const bool saves = stops_at < 7;
+      checkpoint saved{.folder = runs, .every = {.steps = 2}};
+      const auto epoch_of = [](std::int64_t k) { return double(k) / 5; };
+      if (stops_at == 0) {
+        CHECK(run.resume(runs));
+        CHECK(run.steps_taken() == 4);
+      } else if (saves) {
+        saved.check_on_all_ranks(run, 0);
+        saved.begin_on_all_ranks(run, 0);
+      }
+      for (std::int64_t k = run.steps_taken(); k < (stops_at > 0 ? stops_at : 7); ++k) {
+        run.step(batch_of(comm.rank(), k), 1 + comm.rank(), epoch_of(k));
+        if (stops_at > 0 && saves && saved.step_on_all_ranks(run, epoch_of(k + 1))) break;
+      }
+      if (stops_at > 0 && saves) saved.end_on_all_ranks(run);
+      return copy(run.weights());
+    });
+  };
+  const auto whole = weights(7);
+  (void)weights(4);
+  const auto resumed = weights(0);
+  for (std::size_t r = 0; r < 2; ++r) CHECK(same_bits(resumed[r], whole[r]));
 }
 
 TEST_CASE("own model: checkpoints of other names and shapes are refused, and the tensor is named") {

@@ -82,7 +82,8 @@ TEST_CASE("batch_range: a forward range begins anew in each epoch, and is not co
 }
 
 TEST_CASE("batch_range: functions of a number, functions in turn, and ranges of a single pass") {
-  const batch_range_options options{.global_batch = 4, .updates = 3, .accumulate = 2};
+  const cordee::detail::data::batch_range_options options{
+      .global_batch = 4, .updates = 3, .accumulate = 2};
   const ints expected{0, 1, 2, 3, 8, 9, 8, 9, 6, 7};
   batch_range by_number{[](std::int64_t n) { return static_cast<int>(n); }, of_ranks{}, options,
                         one_sample};

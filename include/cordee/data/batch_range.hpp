@@ -7,7 +7,7 @@
 //   a forward range: a container, a view  elements k a .. k a + a - 1 of it,  moves an iterator
 //                                         from its begin in every epoch
 //   f(n), n = 0, 1, 2, ...                f(k a) .. f(k a + a - 1)            calls nothing
-//   f(), or a range of a single pass      the next a                          draws what came before
+//   f(), or a range of a single pass      the next a                          draws those before
 //
 // where a is `accumulate`, and an f ends where it returns an empty std::optional. Each rank has a
 // range of its own. Ranks may have different numbers of samples, which fit sums over them, so that
@@ -34,6 +34,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::data {
+
 /// How updates are made of a range of batches.
 struct batch_range_options {
   /// Samples of an update over all ranks, in records, schedules and positions of checkpoints; those
@@ -45,8 +47,6 @@ struct batch_range_options {
   /// Batches of an update on one rank. Range: 1 or more, else usage_error.
   int accumulate = 1;
 };
-
-namespace detail::data {
 
 template <class R>
 concept Iterable = requires(R& r) { std::begin(r) != std::end(r); };
@@ -81,14 +81,11 @@ template <Iterable R>
 struct iterator_of<R> {
   using type = decltype(std::begin(std::declval<R&>()));
 };
+// Declared only: the type without std::optional.
 template <class T>
-struct without_optional {
-  using type = T;
-};
+T item_of(const T&);
 template <class T>
-struct without_optional<std::optional<T>> {
-  using type = T;
-};
+T item_of(const std::optional<T>&);
 
 }  // namespace detail::data
 
@@ -111,12 +108,13 @@ class batch_range {
 
  public:
   /// What the model reads: an element, or what the function returns, without std::optional.
-  using data_type = typename detail::data::without_optional<std::remove_cvref_t<drawn>>::type;
+  using data_type = decltype(detail::data::item_of(std::declval<drawn>()));
 
   /// count(batch) is its number of samples. @throws usage_error for an option out of its range, or
   /// fewer batches than an update takes.
   template <class Communicator>
-  batch_range(R batches, const Communicator& comm, batch_range_options options, Count count, D = {})
+  batch_range(R batches, const Communicator& comm, detail::data::batch_range_options options,
+              Count count, D = {})
       : source_(std::forward<R>(batches)),
         count_(std::move(count)),
         options_(options),
@@ -285,7 +283,7 @@ class batch_range {
 
   R source_;
   Count count_;
-  batch_range_options options_;
+  detail::data::batch_range_options options_;
   int ranks_;
   std::optional<iterator> at_;
   std::int64_t position_ = 0;  // of the batch that the source gives next, or gave last
@@ -293,6 +291,6 @@ class batch_range {
   std::int64_t step_ = 0;
 };
 template <class R, class C, class Count>
-batch_range(R&&, const C&, batch_range_options, Count) -> batch_range<R, Count, cpu>;
+batch_range(R&&, const C&, detail::data::batch_range_options, Count) -> batch_range<R, Count, cpu>;
 
 }  // namespace cordee::inline CORDEE_ABI
