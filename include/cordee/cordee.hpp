@@ -23,6 +23,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/reducers/server/staleness_clock.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/comm/reducers/torus_ring.hpp>
 #include <cordee/comm/reducers/tree.hpp>

@@ -11,6 +11,7 @@
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/reducer_check.hpp>
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/comm/subgroup.hpp>
 #include <cordee/comm/transports/threads.hpp>
@@ -77,6 +78,8 @@ struct constrained : own {
 void compose(threads comm) {
 #if defined(HYBRID_WITH_SLOTS)
   use(hybrid{double_tree{comm}, compressed{ring{comm}, bf16{}}});
+#elif defined(SHARDED_COMPRESSED)
+  use(sharded{compressed{ring{comm}, bf16{}}});
 #elif defined(HYBRID_OF_TWO_COMMUNICATORS)
   use(hybrid{double_tree{comm}, ring{subgroup{comm, {0, 1}}}});
 #elif defined(COMPRESSED_TWICE)

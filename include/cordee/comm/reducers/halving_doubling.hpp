@@ -24,6 +24,7 @@ namespace cordee::inline CORDEE_ABI {
 template <class Communicator>
 struct halving_doubling : exact_method<halving_doubling<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;  ///< See exact_method.
+  static constexpr bool can_shard = true;     ///< See reducer.hpp.
 
   /// Half of the message, or an idle neighbour's vector, where the transport has no fused add.
   template <class Real>

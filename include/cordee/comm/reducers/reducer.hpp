@@ -13,6 +13,8 @@
 //   optional, read where they are declared
 //     single_message   (false)      all numbers of a step travel in one message
 //     capturable       (false)      mix() may be recorded in a CUDA graph
+//     can_shard        (false)      run(), or own_range, reduce_scatter and all_gather, have halves
+//                                   that leave each rank its part of the mean: sharded{reducer}
 //     residual_slots   (false)      slots are added to the next vector (error feedback), so that
 //                                   ranks may take the mean of theirs: another number resumes
 //     describe()                    one phrase, for describe(trainer)
@@ -137,6 +139,9 @@ concept HasRemedies = requires(const R r, momentum_form form) {
 
 template <class R>
 concept HasResidualSlots = requires { requires static_cast<bool>(R::residual_slots); };
+/// Ranks hold parts of the optimizer's slots (sharded.hpp).
+template <class R>
+concept ShardsUpdate = requires { requires static_cast<bool>(R::shards_update); };
 template <class R>
 concept SingleMessage = requires { requires static_cast<bool>(R::single_message); };
 

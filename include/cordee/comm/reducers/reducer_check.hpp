@@ -93,6 +93,7 @@ consteval bool has_reducer_members() {
   CORDEE_CONSTANT(optional, "reducer", R, bool, single_message, single_mesage, single_messages);
   CORDEE_CONSTANT(optional, "reducer", R, bool, capturable, captureable, is_capturable);
   CORDEE_CONSTANT(optional, "reducer", R, bool, residual_slots, residual_slot);
+  CORDEE_CONSTANT(optional, "reducer", R, bool, can_shard, can_shards, shardable);
   if constexpr (CORDEE_HAS_CONSTANT(R, int, slots))
     static_assert(core::compiles<decltype(&check_functions<R, Real, D, R::slots>)> &&
                   ReducerOn<R, Real, D>);

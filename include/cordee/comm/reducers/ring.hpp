@@ -48,6 +48,7 @@ struct ring_position {
 template <class Communicator>
 struct ring : exact_method<ring<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;  ///< See exact_method.
+  static constexpr bool can_shard = true;     ///< See reducer.hpp.
 
   /// One received chunk, where the transport has no fused add.
   template <class Real>

@@ -24,6 +24,8 @@ namespace cordee::inline CORDEE_ABI {
 /// Exact mean over the rows and columns of a torus.
 template <class Communicator>
 struct torus_ring : exact_method<torus_ring<Communicator>, Communicator> {
+  static constexpr bool can_shard = true;  ///< See reducer.hpp.
+
   /// Rows of ranks; 0: the largest divisor of the number of ranks that is at most its square root.
   /// Range: 0 or a divisor of the number of ranks, else usage_error.
   int rows;

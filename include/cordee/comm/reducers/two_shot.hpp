@@ -25,6 +25,7 @@ template <class Communicator>
 struct two_shot : reducer_base<Communicator> {
   /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
+  static constexpr bool can_shard = true;  ///< See reducer.hpp.
 
   /// Every rank's numbers of this rank's chunk, of n / p + 1 numbers at most.
   template <class Real>
@@ -35,24 +36,53 @@ struct two_shot : reducer_base<Communicator> {
   /// Adds in the order of ranks, each chunk on the rank of its number.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    if (this->comm.size() == 1) return;
+    reduce_scatter(m, s, 1);
+    all_gather(m.values, s, 1);
+  }
+
+  /// The numbers of a message of n that all_gather() sends, in chunks of whole units.
+  [[nodiscard]] detail::comm::number_range own_range(
+      std::size_t n, std::size_t unit = detail::comm::shard_unit) const {
+    return range_of(n, this->comm.rank(), unit);
+  }
+  /// This rank's range <- the mean.
+  template <class Real, Device D>
+  void reduce_scatter(bucket_view<Real, D, 0> m, typename D::stream s,
+                      std::size_t unit = detail::comm::shard_unit) const {
     const int p = this->comm.size(), r = this->comm.rank();
-    if (p == 1) return;
-    const auto chunk = [&](int k) {
-      const std::size_t first = detail::comm::chunk_start(m.values.size, k, p);
-      return m.values.subspan(first, detail::comm::chunk_start(m.values.size, k + 1, p) - first);
-    };
+    const auto chunk = [&](int k) { return chunk_of(m.values, k, unit); };
     const span_on<Real, D> own = chunk(r);
     const detail::comm::rank_rows<Real, D> rows{reinterpret_cast<Real*>(m.scratch.data), own.size,
                                                 p};  // (p, n / p)
     detail::comm::exchange_with_all<D>(this->comm, chunk, rows, s);
     rows.mean(r, own.data, s);
+  }
+  /// x <- every rank's range of it.
+  template <class Real, Device D>
+  void all_gather(span_on<Real, D> x, typename D::stream s,
+                  std::size_t unit = detail::comm::shard_unit) const {
+    const span_on<Real, D> own = chunk_of(x, this->comm.rank(), unit);
     detail::comm::exchange_with_all<D>(
-        this->comm, [&](int) { return own; }, chunk, s);
+        this->comm, [&](int) { return own; }, [&](int k) { return chunk_of(x, k, unit); }, s);
   }
 
   /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("two-shot over ", this->comm.size(), " ranks: exact mean");
+  }
+
+ private:
+  [[nodiscard]] detail::comm::number_range range_of(std::size_t n, int rank,
+                                                    std::size_t unit) const {
+    const int p = this->comm.size();
+    return {detail::comm::chunk_start(n / unit, rank, p) * unit,
+            detail::comm::chunk_start(n / unit, rank + 1, p) * unit};
+  }
+  template <class Span>
+  [[nodiscard]] Span chunk_of(Span x, int rank, std::size_t unit) const {
+    const detail::comm::number_range range = range_of(x.size, rank, unit);
+    return x.subspan(range.begin, range.size());
   }
 };
 template <class Communicator>

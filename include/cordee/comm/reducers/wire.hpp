@@ -11,6 +11,7 @@
 #include <span>
 
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/segment.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -27,6 +28,16 @@ namespace detail::comm {
 constexpr std::size_t chunk_start(std::size_t n, int i, int count) {
   return n * static_cast<std::size_t>(i) / static_cast<std::size_t>(count);
 }
+
+/// Numbers begin .. end-1 of a message.
+struct number_range {
+  std::size_t begin = 0, end = 0;
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+};
+
+/// Ranges of ranks are cut at multiples of so many numbers, as segments are: the tail of a SIMD
+/// loop is then the one that it has without cuts, and so are its bits.
+inline constexpr std::size_t shard_unit = core::segment_alignment;
 
 }  // namespace detail::comm
 
@@ -46,8 +57,8 @@ void hop(int next, span_on<const std::byte, D> outgoing, int previous,
 }
 
 /// Sends the numbers themselves. A received chunk stays in the scratch until its sum is read: the
-/// last addition and the division are one pass.
-template <class Communicator, class Real, Device D>
+/// last addition and the division are one pass. Chunks begin at multiples of `Unit` numbers.
+template <class Communicator, class Real, Device D, std::size_t Unit = 1>
 class plain_wire {
  public:
   plain_wire(const Communicator& comm, span_on<Real, D> values, span_on<std::byte, D> scratch,
@@ -109,8 +120,8 @@ class plain_wire {
   }
   [[nodiscard]] Real* received() const { return reinterpret_cast<Real*>(scratch_.data); }
   [[nodiscard]] span_on<Real, D> values_of(chunk_range c) const {
-    const std::size_t first = chunk_start(values_.size, c.first, count_);
-    return values_.subspan(first, chunk_start(values_.size, c.last, count_) - first);
+    const std::size_t first = chunk_start(values_.size / Unit, c.first, count_) * Unit;
+    return values_.subspan(first, chunk_start(values_.size / Unit, c.last, count_) * Unit - first);
   }
   void exchange(int next, span_on<Real, D> outgoing, int previous,
                 span_on<Real, D> incoming) const {
