@@ -6,7 +6,10 @@
 #include <cordee/comm/reducers/gossip.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/transports/threads.hpp>
+#include <cordee/optim/adamp.hpp>
+#include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
@@ -54,6 +57,10 @@ void compose(threads comm) {
               server{exchange_only{comm}, asynchronous{}}};
 #elif defined(WEIGHTS_OVER_LOSSY)
   trainer run{model, decentlam{}, learning_rate, lossy_gossip<threads>{{comm}}};
+#elif defined(LOCAL_STEPS_OVER_SHARDED)
+  trainer run{model, local_steps{sgd{}, 8}, learning_rate, sharded{ring{comm}}};
+#elif defined(WHOLE_ROWS_OVER_SHARDED)
+  trainer run{model, clip{adamp{}}, learning_rate, sharded{ring{comm}}};
 #elif defined(WEIGHTS_OVER_COMPRESSED)
   trainer run{model, decentlam{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #else

@@ -135,6 +135,7 @@ struct decayed_step_body {
 struct adamp {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 2;                       ///< The moments m and v.
+  static constexpr bool whole_tensors = true;           ///< The projection is of whole rows.
 
   /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
   /// Ba 2014.

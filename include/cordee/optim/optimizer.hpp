@@ -22,6 +22,8 @@
 //     momentum_form()         no momentum        how momentum acts on the ranks' disagreement
 //     initialize(v, s)        nothing            slots from the weights, at the start and at a load
 //     check_segments(table)   accepts all        throws usage_error for names that it misses
+//     whole_tensors           false              steps on rows or whole tensors, not on numbers and
+//                                                norms alone: sharded refuses it
 //     average_slot            none               int: slot of an average of the weights, which is
 //                                                evaluated and saved
 //     has_preconditioner,     none               a bool and a type:

@@ -59,6 +59,7 @@ consteval bool has_optimizer_members() {
                   reads_norms);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, capturable, is_capturable, captureable, captures);
   CORDEE_CONSTANT(optional, "optimizer", O, int, average_slot, average_slots, averages_slot);
+  CORDEE_CONSTANT(optional, "optimizer", O, bool, whole_tensors, whole_tensor);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, has_preconditioner, has_precondition);
   if constexpr (CORDEE_HAS_CONSTANT(O, int, slots))
     static_assert(core::compiles<decltype(&check_functions<O, Real, D, O::slots>)>);

@@ -212,6 +212,7 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
              run.options().overlap ? ", during backward" : ", after backward"));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
+  if constexpr (requires { run.shard(); }) add_line("sharded", run.shard().describe());
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
                             " bytes per rank for weights, gradients and optimizer state; ",
                             detail::train::describe_activations(

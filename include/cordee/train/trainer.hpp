@@ -115,6 +115,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       for (const span_on<std::byte, cpu>& x : model_.constant_bytes())
         detail::comm::broadcast(reducer_.comm, x, cpu::stream{});
     planes_.initialize(optimizer_, reducer_, buckets(), stream_);
+    if constexpr (shards) exchange_.shard().initialize(optimizer_, stream_);
     detail::nn::pack_restored(model_, weights(), packed_parameters_, {}, stream_);
   }
 
@@ -129,6 +130,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
     state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}, {}};
     gradient_scaler_.restore(device_, stream_);
+    if constexpr (shards) exchange_.shard().adopt_weights();
     detail::nn::pack_restored(model_, weights(), packed_parameters_, state.model, stream_);
   }
 
@@ -154,7 +156,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// What fit keeps between steps.
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
   /// Memory of this rank's planes.
-  [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
+  [[nodiscard]] std::size_t arena_bytes() const {
+    if constexpr (shards) return planes_.bytes() + exchange_.shard().bytes();
+    return planes_.bytes();
+  }
   /// How kernels are launched, and why; for logs.
   [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(model_); }
   /// Whether steps test the gradient for NaN and infinity.
@@ -176,6 +181,19 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] auto held_slot(int k) { return planes_.held_slot(k); }
   /// Slot k of the reducer. @throws usage_error where frozen layers have none.
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
+  /// With `sharded`: writes the trained layers' numbers of slot k, those of all ranks, to a whole
+  /// plane. Collective.
+  void gather_slot(int k, span plane)
+    requires detail::comm::ShardsUpdate<R>
+  {
+    exchange_.shard().gather_slot(k, plane, stream_);
+  }
+  /// With `sharded`: what this rank holds.
+  [[nodiscard]] auto& shard()
+    requires detail::comm::ShardsUpdate<R>
+  {
+    return exchange_.shard();
+  }
   /// Running statistics, the tail of the weights.
   [[nodiscard]] span statistics() { return planes_.statistics(); }
   /// Quantiles of the last update's trust ratios; none if nothing adapts, or its gradient was not
@@ -185,6 +203,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
  private:
+  static constexpr bool shards = detail::comm::ShardsUpdate<R>;
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool norms_all = detail::optim::norms_of<O> == norms_needed::before_accept;
   static constexpr bool always_checks = !exact || precision::scales_loss || norms_all;
@@ -269,8 +288,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // Exact optimizers test the mean, all ranks alike; others have tested their gradient by bucket.
   [[gnu::cold]] void finish_reduction() {
+    if constexpr (shards) exchange_.shard().collect();
     if (exact && checks_gradient()) {
-      planes_.compute_norms(planes_.trainables(), 0, norms_all, stream_);
+      if constexpr (shards)
+        exchange_.shard().compute_norms(norms_all, stream_);
+      else
+        planes_.compute_norms(planes_.trainables(), 0, norms_all, stream_);
       planes_.record_norms(planes_.trainables(), 0, true, stream_);
     }
     if (checks_gradient()) gradient_scaler_.update(stream_);
@@ -281,7 +304,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     const detail::core::trace_range range("update");
     const auto optimizer = [&](const auto& v, auto s) { exchange_.accept(v, s); };
     planes_.undo_if_nonfinite(exact, stream_);
-    if constexpr (exact)
+    if constexpr (shards)
+      exchange_.accept_shard(planes_.read_status(stream_).nonfinite_norms == 0, stream_);
+    else if constexpr (exact)
       planes_.unless_nonfinite(stream_, optimizer);
     else
       optimizer(planes_.view_of(planes_.trainables(), 0, out_.applied), stream_);

@@ -196,6 +196,9 @@ void save_evaluated_weights(Run& run, const std::string& path, io::tensor_metada
 /// Collective.
 template <class Run>
 void write_gradients(Run& run, const std::string& path) {
+  static_assert(
+      !requires { run.shard(); },
+      "save_gradients: with sharded no rank has the whole gradient: name the reducer inside");
   write_segments(run, path, run.held_grads(),
                  run.segments().first(core::count_trainable(run.segments())), {});
 }

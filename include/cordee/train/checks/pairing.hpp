@@ -6,10 +6,14 @@
 //   R::offers >= O::needs          loose < mixing < exact
 //   a reducer that rounds (compressed) averages gradients only, since rounding errors of weights
 //   are as large as the differences between ranks that gossip is to remove
+//   sharded divides the update of each tensor among ranks, which an optimizer must allow
 #pragma once
+
+#include <type_traits>
 
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/train/step/preconditioner.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -18,16 +22,37 @@ enum class pairing_error {
   none,
   gradients_not_averaged,
   weights_rounded,
-  mixing_not_doubly_stochastic
+  mixing_not_doubly_stochastic,
+  update_not_divisible
 };
+
+/// Whether the optimizer, or one inside it, steps on whole tensors, or on the whole gradient.
+template <class O>
+consteval bool needs_whole_tensors() {
+  if constexpr (requires { requires O::whole_tensors; } || HasPreconditioner<O>)
+    return true;
+  else if constexpr (requires(const O o) { o.optimizer; })
+    return needs_whole_tensors<std::remove_cvref_t<decltype(O::optimizer)>>();
+  else if constexpr (requires(const O o) { o.others; })  // of parameter_groups
+    return needs_whole_tensors<std::remove_cvref_t<decltype(O::others)>>();
+  else
+    return false;
+}
 
 template <class O, class R>
 struct pairing {
+  static consteval bool refuses_parts() {
+    if constexpr (comm::ShardsUpdate<R>)
+      return O::needs != agreement::exact || needs_whole_tensors<O>();
+    else
+      return false;
+  }
   static constexpr pairing_error error =
       R::offers != agreement::exact && O::needs == agreement::exact
           ? pairing_error::gradients_not_averaged
       : !R::lossless && O::needs != agreement::exact ? pairing_error::weights_rounded
       : R::offers < O::needs                         ? pairing_error::mixing_not_doubly_stochastic
+      : refuses_parts()                              ? pairing_error::update_not_divisible
                                                      : pairing_error::none;
 };
 
@@ -50,6 +75,11 @@ struct require_compatible {
   static_assert(error != pairing_error::mixing_not_doubly_stochastic,
                 "this optimizer needs one multiplication by a doubly stochastic matrix per step: "
                 "use gossip or an exact reducer, or wrap the optimizer in local_steps");
+  static_assert(error != pairing_error::update_not_divisible,
+                "sharded divides the update of each tensor among the ranks: use an optimizer that "
+                "averages gradients and steps on each number alone or by norms of tensors. adamp "
+                "needs whole rows, kfac the whole gradient; local_steps and optimizers of "
+                "neighbours have other weights on each rank");
   static constexpr bool holds = true;
 };
 

@@ -132,7 +132,9 @@ auto with_mean_model(Run& run, const F& f) {
   };
   buffer<real, D> before(device, range.size);
   device.copy(before.span().data, range.data, range.size * sizeof(real), s);
-  if constexpr (averages)
+  if constexpr (averages && requires { run.shard(); })
+    run.gather_slot(optimizer::average_slot, range);
+  else if constexpr (averages)
     device.copy(range.data, run.slot(optimizer::average_slot).data,
                 (range.size - run.statistics().size) * sizeof(real), s);
   comm::allreduce_mean(run.comm(), device, Run::weights_differ ? range : run.statistics(), s);

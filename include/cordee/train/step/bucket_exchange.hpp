@@ -30,6 +30,7 @@
 #include <cordee/train/step/gradient_scaler.hpp>
 #include <cordee/train/step/planes.hpp>
 #include <cordee/train/step/preconditioner.hpp>
+#include <cordee/train/step/shard.hpp>
 #include <cordee/train/step/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -63,7 +64,8 @@ class bucket_exchange {
                 sizeof(Real))),
         scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.get_device(), buckets_.size()),
-        preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()) {
+        preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()),
+        shard_(model.get_device(), memory, reducer, buckets()) {
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
@@ -180,6 +182,17 @@ class bucket_exchange {
     optimizer_.accept(v, info_, s);
   }
   [[nodiscard]] auto& preconditioner() { return preconditioner_; }
+  /// The step on this rank's part, and all weights from the ranks, if it is `applied`. Collective.
+  void accept_shard(bool applied, stream s) {
+    if (!applied) return;
+    shard_.step(optimizer_, info_, s);
+    const double begin = comm::seconds_now(courier_.comm());
+    shard_.gather_weights(s);
+    exposed_ += comm::seconds_now(courier_.comm()) - begin;
+  }
+  /// This rank's part of a sharded update.
+  [[nodiscard]] auto& shard() { return shard_; }
+  [[nodiscard]] const auto& shard() const { return shard_; }
   /// Seconds of this step's finish(), where these are what the exchange took beyond backward: on a
   /// device the host would wait for backward too.
   [[nodiscard]] std::optional<double> exposed() const {
@@ -294,6 +307,7 @@ class bucket_exchange {
   // Its thread is joined before what it uses is destroyed.
   courier_type courier_;
   [[no_unique_address]] preconditioner_of<O, M, R> preconditioner_;
+  [[no_unique_address]] shard_of<planes_type, M, O, R> shard_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

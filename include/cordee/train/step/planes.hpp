@@ -5,6 +5,7 @@
 // get, per-segment norms and the status of the step.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,7 @@ class planes {
   using span = span_on<Real, D>;
   using part = device::plane_part<Real, D>;
   using stream = typename D::stream;
+  using real = Real;
   using segments = std::span<const segment>;  // consecutive ones of the table
 
   /// No step exchanges or applies gradients of segments whose names begin with one of `frozen`.
@@ -47,7 +49,7 @@ class planes {
         unfrozen_(frozen.unfrozen_segments(table)),
         gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory),
                    frozen.called()),
-        arena_(device, table, first_slot() + O::slots + R::slots, first_slot(), slot_size()),
+        arena_(device, table, first_slot() + whole_slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
@@ -77,6 +79,8 @@ class planes {
     return gradients_.is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
   }
   [[nodiscard, gnu::cold, gnu::noinline]] part held_slot(int k) {
+    expects(!comm::ShardsUpdate<R>,
+            "trainer: with sharded no rank holds a whole slot: gather_slot(k) is that of all");
     return {arena_.plane(first_slot() + k), first_slot_offset()};
   }
   [[nodiscard]] span grads() {
@@ -165,7 +169,8 @@ class planes {
       return span_on<double, To>{x.span().data + first, some.size()};
     };
     optimizer_view<Real, To, O::slots> v{part_of(weights()), part_of(held_grads()), {}, some};
-    for (int k = 0; k < O::slots; ++k) v.slots[static_cast<std::size_t>(k)] = part_of(held_slot(k));
+    for (int k = 0; k < whole_slots; ++k)
+      v.slots[static_cast<std::size_t>(k)] = part_of(held_slot(k));
     v.squared_weight_norms = per_segment(squared_weight_norms_);
     v.squared_grad_norms = per_segment(squared_grad_norms_);
     v.squared_global_norm = {&status()->squared_global_norm, 1};
@@ -186,6 +191,12 @@ class planes {
                               weights().subspan(start, size), norms(squared_weight_norms_));
     else
       segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_));
+  }
+  /// Squared norms of all trainable segments that were computed elsewhere; those of the weights
+  /// unless there are none.
+  void set_norms(std::span<const double> gradient, std::span<const double> of_weights) {
+    std::copy(gradient.begin(), gradient.end(), squared_grad_norms_.span().begin());
+    std::copy(of_weights.begin(), of_weights.end(), squared_weight_norms_.span().begin());
   }
   /// Enters the gradient's norms in the status, see record_norms_op.
   void record_norms(segments some, std::size_t first, bool keep_nonfinite, stream s) {
@@ -248,7 +259,10 @@ class planes {
   }
 
  private:
+  // A sharded update has the others.
+  static constexpr int whole_slots = comm::ShardsUpdate<R> ? 0 : O::slots;
   static constexpr bool initializes =
+      !comm::ShardsUpdate<R> &&
       optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
   /// The arena's plane behind weights and gradients.
   [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() ? 2 : 1; }

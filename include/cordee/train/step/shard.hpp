@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// This rank's part of a sharded update (comm/reducers/sharded.hpp; Xu et al. 2020, Rajbhandari et
+// al. 2020): the ranges of all buckets, one behind the other, of weights, gradients and slots.
+//
+//   courier: reduce-scatter of each bucket
+//   collect      own ranges of the gradient move to the front of its plane
+//   norms        sums over the ranges, then over ranks: one message, alike on all ranks
+//   step         the optimizer's step on the ranges; its sums per segment are of all ranks
+//   gather       own ranges -> the weights' plane, all-gather of each bucket: all ranks' weights
+//
+// The optimizer's view has one piece of each segment, maybe an empty one, so that indices and norms
+// of segments are those of the table. Its stream is a shard_device's, for which segmented_squares
+// adds over ranks: optimizers need not know of any of it.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/core/trace.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// The CPU, where a view has a piece of each segment and the other ranks have the rest.
+struct shard_device : cpu {
+  struct stream : cpu::stream {
+    const void* context = nullptr;
+    void (*sum_over_ranks)(const void* context, std::span<double>) = nullptr;
+  };
+};
+
+/// squares[k] <- the sum over ranks of those of segment k's pieces. Collective.
+template <class Real, ops::SegmentBody<Real> Body>
+void segmented_squares(shard_device::stream s, std::span<const segment> pieces, const Body& body,
+                       span_on<double, shard_device> squares) {
+  ops::segmented_squares<Real>(static_cast<cpu::stream>(s), pieces, body,
+                               span_on<double, cpu>{squares.data, squares.size});
+  s.sum_over_ranks(s.context, {squares.data, pieces.size()});
+}
+
+/// Of the planes P, whose optimizer is O and whose reducer R. Its constructor's arguments outlive
+/// it.
+template <class P, class O, class R>
+class shard {
+ public:
+  using Real = typename P::real;
+  using span = span_on<Real, cpu>;
+  using stream = cpu::stream;
+
+  static_assert(optim::norms_of<O> != norms_needed::before_propose,
+                "sharded: no rank has norms of the mean gradient before the exchange: declare "
+                "norms_needed::before_accept");
+
+  [[gnu::cold]] shard(const cpu& device, P& planes, const R& reducer,
+                      std::span<const bucket> buckets)
+      : device_(device), planes_(planes), reducer_(reducer), buckets_(buckets) {
+    pieces_.resize(planes.trainables().size());
+    for (std::size_t k = buckets.size(); k-- > 0;) {
+      const bucket& b = buckets[k];
+      const comm::number_range own = reducer.own_range(b.size);
+      const auto within = [&](std::size_t offset) {
+        return std::clamp(offset - b.offset, own.begin, own.end) - own.begin;
+      };
+      for (std::size_t i = 0; i < b.segments.size(); ++i) {
+        const segment& s = b.segments[i];
+        const std::size_t first = within(s.offset);
+        pieces_[b.first_segment + i] = {s.name, s.kind, size_ + first, within(s.end()) - first, {}};
+      }
+      ranges_.push_back({b.offset + own.begin, size_, own.size()});
+      size_ += own.size();
+    }
+    memory_ = buffer<Real, cpu>(device, size_ * (1 + slots));
+  }
+  shard(const shard&) = delete;
+  shard& operator=(const shard&) = delete;
+
+  /// Memory of this rank's parts; of its slots alone.
+  [[nodiscard]] std::size_t bytes() const { return memory_.size() * sizeof(Real); }
+  [[nodiscard]] std::size_t slot_bytes() const { return size_ * slots * sizeof(Real); }
+
+  /// "1,024 bytes of optimizer slots on this rank, of 8,192 bytes in all"
+  [[nodiscard, gnu::cold]] std::string describe() const {
+    std::size_t all = 0;
+    for (const bucket& b : buckets_) all += b.size;
+    return concat(core::grouped(slot_bytes()), " bytes of optimizer slots on this rank, of ",
+                  core::grouped(all * slots * sizeof(Real)), " bytes in all; with its weights ",
+                  core::grouped(bytes()), " bytes");
+  }
+  /// The parts of the weights are those of the plane, which was written.
+  void adopt_weights() {
+    for (const range& r : ranges_)
+      device_.copy(part(0).data + r.to, planes_.weights().data + r.from, r.size * sizeof(Real), {});
+  }
+  /// Slots from the weights, where the optimizer requires it.
+  void initialize(const O& optimizer, stream s) {
+    adopt_weights();
+    if constexpr (optim::initializes_slots<O, decltype(view()), shard_device::stream>()) {
+      expects(pieces_.size() == core::count_trainable(planes_.table()),
+              "sharded: this optimizer's slots begin as the weights, and frozen layers would have "
+              "none: freeze no layers, or do not shard");
+      if (!pieces_.empty()) optim::initialize_slots(optimizer, view(), stream_of(s));
+    }
+  }
+  /// After the reduce-scatter: the gradient's own ranges are consecutive, in front.
+  void collect() {
+    for (const range& r : ranges_)
+      device_.copy(grads().data + r.to, planes_.held_grads().of(r.from, r.size).data,
+                   r.size * sizeof(Real), {});
+  }
+  /// Squared norms of all segments of the mean gradient, and of the weights if wanted. Collective.
+  void compute_norms(bool weights_too, stream s) {
+    const std::size_t n = pieces_.size();
+    std::vector<double> sums(weights_too ? 2 * n : n);
+    ops::segmented_squares<Real>(s, pieces(), grads(), span_on<double, cpu>{sums.data(), n});
+    if (weights_too)
+      ops::segmented_squares<Real>(s, pieces(), part(0), span_on<double, cpu>{&sums[n], n});
+    allreduce_host(reducer_.comm, sums, reduce_op::sum);
+    planes_.set_norms({sums.data(), n}, std::span(sums).subspan(n));
+  }
+  /// The optimizer's step on this rank's parts. Collective.
+  void step(const O& optimizer, const step_info& info, stream s) {
+    if (!pieces_.empty()) optimizer.accept(view(), info, stream_of(s));
+  }
+  /// All ranks' weights. Collective.
+  void gather_weights(stream s) { gather(0, planes_.weights(), s); }
+  /// The numbers of all ranks' slot k in `plane`, a whole one. Collective.
+  void gather_slot(int k, span plane, stream s) {
+    gather(1 + static_cast<std::size_t>(k), plane, s);
+  }
+
+  /// A piece of a segment in slot k: its numbers, and where they begin in the segment.
+  struct held_piece {
+    span numbers;
+    std::size_t begin;
+  };
+  /// Whether the segment is trained.
+  [[nodiscard]] bool has(const segment& s) const { return index_of(s) < pieces_.size(); }
+  /// Requires has(s).
+  [[nodiscard]] held_piece piece_of(int k, const segment& s) {
+    const std::size_t i = index_of(s);
+    return {part(1 + static_cast<std::size_t>(k)).subspan(pieces_[i].offset, pieces_[i].size),
+            begin_of(i)};
+  }
+
+ private:
+  static constexpr std::size_t slots = static_cast<std::size_t>(O::slots);
+
+  // Numbers `from` of the table, which are numbers `to` of the parts.
+  struct range {
+    std::size_t from, to, size;
+  };
+
+  [[nodiscard]] std::span<const segment> pieces() const { return pieces_.span(); }
+  [[nodiscard]] span part(std::size_t index) {
+    return memory_.span().subspan(index * size_, size_);
+  }
+  [[nodiscard]] span grads() { return {planes_.held_grads().numbers.data, size_}; }
+  [[nodiscard]] std::size_t index_of(const segment& s) const {
+    std::size_t i = 0;
+    while (i < pieces_.size() && planes_.trainables()[i].offset != s.offset) ++i;
+    return i;
+  }
+  [[nodiscard]] std::size_t begin_of(std::size_t i) const {
+    const std::size_t offset = pieces_[i].offset;
+    for (const range& r : ranges_)
+      if (offset >= r.to && offset < r.to + r.size)
+        return r.from + (offset - r.to) - planes_.trainables()[i].offset;
+    return 0;
+  }
+  [[nodiscard]] auto view() {
+    auto v = planes_.template view_of<shard_device>(planes_.trainables(), 0, true);
+    const auto of_shard = [](span x) { return span_on<Real, shard_device>{x.data, x.size}; };
+    v.weights = of_shard(part(0));
+    v.grads = of_shard(grads());
+    for (std::size_t k = 0; k < slots; ++k) v.slots[k] = of_shard(part(1 + k));
+    v.segments = pieces();
+    return v;
+  }
+  [[nodiscard]] shard_device::stream stream_of(stream s) const {
+    return {s, &reducer_.comm, [](const void* comm, std::span<double> sums) {
+              using communicator = typename R::communicator_type;
+              allreduce_host(*static_cast<const communicator*>(comm), sums, reduce_op::sum);
+            }};
+  }
+  void gather(std::size_t index, span plane, stream s) {
+    const core::trace_range scope("gather");
+    for (const range& r : ranges_)
+      device_.copy(plane.data + r.from, part(index).data + r.to, r.size * sizeof(Real), s);
+    for (const bucket& b : buckets_)
+      reducer_.template gather<Real, cpu>(plane.subspan(b.offset, b.size), s);
+  }
+
+  cpu device_;
+  P& planes_;
+  const R& reducer_;
+  std::span<const bucket> buckets_;
+  core::pod_vector<segment> pieces_;  // as many as trained segments
+  core::pod_vector<range> ranges_;    // in the order of the table
+  std::size_t size_ = 0;              // numbers of a part
+  buffer<Real, cpu> memory_;          // (1 + slots, size_): weights, slots
+};
+
+struct no_shard {
+  explicit no_shard(const auto&...) {}
+};
+template <class P, class M, class O, class R>
+struct shard_type {
+  using type = no_shard;
+};
+template <class P, class M, class O, class R>
+  requires comm::ShardsUpdate<R>
+struct shard_type<P, M, O, R> {
+  static_assert(std::same_as<typename M::device, cpu>,
+                "sharded: it runs on the CPU only: on a GPU name the reducer inside");
+  using type = shard<P, O, R>;
+};
+template <class P, class M, class O, class R>
+using shard_of = typename shard_type<P, M, O, R>::type;
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sharded updates beside unsharded ones: tensors that the ranks' ranges cut, of odd lengths.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
+#include <cordee/comm/reducers/two_shot.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/clip.hpp>
+#include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/parameter_groups.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
+#include <cordee/testing/same_bits.hpp>
+#include <cordee/train/step/shard.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/cut_model.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+template <class P, class O, class Make>
+auto train(int ranks, const O& optimizer, const Make& make, std::int64_t poisoned = -1) {
+  return on_ranks(ranks, [&](threads comm) {
+    cut_model<P> model{.rank = comm.rank()};
+    if (comm.rank() == comm.size() - 1) model.poisoned_step = poisoned;
+    trainer run{
+        model, optimizer, constant_rate{}, make(comm), {.bucket_bytes = 1200 * sizeof(float)}};
+    REQUIRE(run.buckets().size() > 1);
+    std::vector<bool> applied;
+    for (int k = 0; k < 4; ++k) {
+      const bool now = run.step(std::array{one_each(comm.size())}, k).applied;
+      CHECK(now == (k != poisoned));
+    }
+    return whole_state(run, O::slots);
+  });
+}
+
+constexpr auto shard_of = [](auto make) {
+  return [=](threads comm) { return sharded{make(comm)}; };
+};
+constexpr auto over_ring = [](threads comm) { return ring{comm}; };
+constexpr auto over_two_shot = [](threads comm) { return two_shot{comm}; };
+constexpr auto over_halving = [](threads comm) { return halving_doubling{comm}; };
+
+template <class O, class Make>
+void has_the_bits(const O& optimizer, const Make& make, std::int64_t poisoned = -1) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    const auto whole = train<fp32>(ranks, optimizer, make, poisoned);
+    for (const auto& state : train<fp32>(ranks, optimizer, shard_of(make), poisoned))
+      CHECK(same_bits(state, whole[0]));
+  }
+}
+
+/// Sums of squares are of other pieces: they, and ratios of their roots, differ by n roundings,
+/// and what moves by ratios by a few of these; ranks agree to the bit.
+template <class O, class Make>
+void is_near(const O& optimizer, const Make& make, std::int64_t poisoned = -1) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    const auto whole = train<fp64>(ranks, optimizer, make, poisoned);
+    const auto shards = train<fp64>(ranks, optimizer, shard_of(make), poisoned);
+    for (const auto& state : shards) {
+      CHECK(same_bits(state, shards[0]));
+      REQUIRE(state.size() == whole[0].size());
+      double most = 0;
+      for (std::size_t i = 0; i < state.size(); ++i)
+        most = std::max(most, std::abs(state[i] - whole[0][i]));
+      CHECK(most <= 1000 * 4 * std::numeric_limits<double>::epsilon());
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sharded: element-wise optimizers have the bits of unsharded ones") {
+  has_the_bits(sgd{.momentum = 0.9, .weight_decay = 0.01}, over_halving);
+  has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot);
+}
+
+TEST_CASE("sharded: a step that is not finite on one rank is skipped on all") {
+  has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot, 2);
+  is_near(lamb{}, over_ring, 1);
+}
+
+TEST_CASE("sharded: norms of tensors that the cut divides are those of the whole") {
+  is_near(lars{.momentum = 0.9, .weight_decay = 0.01}, over_ring);
+  is_near(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01}, over_two_shot);
+  is_near(lamb{}, over_ring);
+}
+
+TEST_CASE("sharded: clipping, averages of weights and groups") {
+  is_near(weight_average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}}, over_two_shot);
+  is_near(parameter_groups{lamb{}, parameter_group{"third.", lamb{.weight_decay = 0}, 0.5}},
+          over_two_shot);
+}
+
+TEST_CASE("sharded: a rank of eight holds an eighth of the slots") {
+  on_ranks(8, [](threads comm) {
+    cut_model<fp32> model{.rank = comm.rank()};
+    trainer run{model, lamb{}, constant_rate{}, sharded{ring{comm}}};
+    // 31 units of 64 numbers: the largest part has 4
+    CHECK(run.shard().slot_bytes() <= 4 * 64 * 2 * sizeof(float));
+    CHECK(run.shard().bytes() == run.shard().slot_bytes() / 2 * 3);
+    CHECK(contains(run.shard().describe(), " bytes in all"));
+    CHECK(contains(run.shard().describe(), "bytes of optimizer slots on this rank, of 15,872 "));
+    CHECK(run.arena_bytes() == 2 * cut_plane * sizeof(float) + run.shard().bytes());
+    CHECK(contains(error_message([&] { (void)run.slot(0); }),
+                   "trainer: with sharded no rank holds a whole slot: gather_slot(k) is that of "
+                   "all"));
+    return 0;
+  });
+}
+
+TEST_CASE("sharded: evaluation and saving use the average of weights") {
+  const auto average_on = [](const auto& make) {
+    return on_ranks(3, [&](threads comm) {
+      cut_model<fp32> model{.rank = comm.rank()};
+      trainer run{model, weight_average{sgd{}, exponential_average{.decay = 0.5}}, constant_rate{},
+                  make(comm)};
+      for (int k = 0; k < 3; ++k) CHECK(run.step(std::array{one_each(3)}, k).applied);
+      std::vector<float> average;
+      run.with_mean_model([&] { average = whole_state(run, 0); });
+      CHECK_FALSE(same_bits(average, whole_state(run, 0)));
+      return average;
+    });
+  };
+  const auto whole = average_on(over_two_shot);
+  for (const auto& average : average_on(shard_of(over_two_shot)))
+    CHECK(same_bits(average, whole[0]));
+}
+
+TEST_CASE("sharded: frozen layers have no part") {
+  const auto frozen_on = [](int ranks, const auto& make) {
+    return on_ranks(ranks, [&](threads comm) {
+      cut_model<fp32> model{.rank = comm.rank()};
+      trainer run{model, adamw{}, constant_rate{}, make(comm), {.freeze = "first."}};
+      for (int k = 0; k < 3; ++k) CHECK(run.step(std::array{one_each(ranks)}, k).applied);
+      return whole_state(run, 0);
+    });
+  };
+  const auto whole = frozen_on(3, over_two_shot);
+  for (const auto& state : frozen_on(3, shard_of(over_two_shot))) CHECK(same_bits(state, whole[0]));
+}
+
+TEST_CASE("sharded: slots that begin as the weights and frozen layers are refused") {
+  const auto message = error_message([] {
+    on_ranks(2, [](threads comm) {
+      cut_model<fp32> model{.rank = comm.rank()};
+      trainer run{model,
+                  weight_average{sgd{}, exponential_average{}},
+                  constant_rate{},
+                  sharded{two_shot{comm}},
+                  {.freeze = "first."}};
+      return 0;
+    });
+  });
+  CHECK(contains(message, "sharded: this optimizer's slots begin as the weights"));
+}
