@@ -42,7 +42,8 @@ struct saved_plane {
   std::string prefix;
   device::plane_part<Real, D> plane;
   std::span<const segment> segments;
-  bool common;  // alike on all ranks
+  bool common;    // alike on all ranks
+  int slot = -1;  // of the optimizer, of which a sharded update holds pieces
 
   /// Consecutive segments, of which the run has the numbers.
   [[nodiscard]] std::span<const segment> held() const {
@@ -69,7 +70,10 @@ auto saved_planes(Run& run) {
   std::vector<saved_plane<typename Run::Real, typename Run::device>> planes;
   planes.push_back({"", {run.weights()}, trainables, alike});
   for (int k = 0; k < O::slots; ++k)
-    planes.push_back({concat("slot", k, "/"), run.held_slot(k), trainables, alike});
+    if constexpr (comm::ShardsUpdate<R>)
+      planes.push_back({concat("slot", k, "/"), {nullptr, 0}, trainables, alike, k});
+    else
+      planes.push_back({concat("slot", k, "/"), run.held_slot(k), trainables, alike});
   planes.push_back({"", {run.weights()}, statistics, false});
   for (int k = 0; k < R::slots; ++k)
     planes.push_back(
@@ -83,7 +87,9 @@ std::size_t snapshot_bytes(Run& run) {
   std::size_t bytes = 0;
   for (const auto& p : saved_planes(run))
     if (!p.common || run.comm().rank() == 0)
-      bytes += p.numbers_of(p.held()).size * sizeof(typename Run::Real);
+      bytes += (p.slot >= 0 ? p.segments.back().end() - p.segments.front().offset
+                            : p.numbers_of(p.held()).size) *
+               sizeof(typename Run::Real);
   return bytes;
 }
 
@@ -129,7 +135,9 @@ class snapshot {
         copies_(memory != nullptr) {
     if (copies_) reserve_copies(run, *memory);
     std::size_t used = 0;
-    for (const auto& p : saved_planes(run)) {
+    for (auto& p : saved_planes(run)) {
+      if constexpr (requires { run.shard(); })
+        if (p.slot >= 0) p.plane = gather_slot(run, p.slot);
       if (p.common && rank_ != 0) continue;
       const auto numbers = p.numbers_of(p.held());
       planes_.push_back({p.prefix, p.segments, p.held(), p.common, numbers.data});
@@ -142,6 +150,7 @@ class snapshot {
       used += numbers.size * sizeof(Real);
     }
     if (copies_) device_.finish(stream_);
+    if (copies_ || rank_ != 0) gathered_.clear();
   }
 
   [[nodiscard]] const nlohmann::json& run() const { return run_; }
@@ -168,6 +177,14 @@ class snapshot {
                               });
     else
       device_.copy(out, in, n * sizeof(Real), stream_);
+  }
+  // The whole slot of a sharded update, zeros for frozen layers: on rank 0 until it is copied or
+  // written.
+  span_on<Real, D> gather_slot(Run& run, int k) {
+    if (copies_ || rank_ != 0) gathered_.clear();
+    gathered_.push_back(buffer<Real, D>(device_, run.weights().size));
+    run.gather_slot(k, gathered_.back().span());
+    return gathered_.back().span();
   }
 
   struct plane_source {
@@ -215,6 +232,7 @@ class snapshot {
   typename D::stream stream_;
   bool copies_;
   std::vector<plane_source> planes_;
+  std::vector<buffer<Real, D>> gathered_;
   std::vector<Real> zeros_;  // as many as a segment has that is not held
 };
 
@@ -275,6 +293,13 @@ std::size_t read_planes(Run& run, const io::tensor_file& file, bool common) {
     for (const segment& s : p.segments) {
       if (p.common != common) continue;
       const std::string name = p.prefix + std::string(s.name);
+      if constexpr (requires { run.shard(); })
+        if (p.slot >= 0 && run.shard().has(s)) {
+          const auto piece = run.shard().piece_of(p.slot, s);
+          staging.read(bytes, file.at(name).offset + piece.begin * sizeof(Real),
+                       std::as_writable_bytes(std::span(piece.numbers.data, piece.numbers.size)));
+          continue;
+        }
       if (!p.plane.has(s)) {
         if (has_numbers<Real>(file, name, s.size)) ++left_out;
         continue;
