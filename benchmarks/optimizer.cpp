@@ -34,6 +34,7 @@
 
 #include "benchmarks/optimizer_by_hand.hpp"
 #include "benchmarks/options.hpp"
+#include "benchmarks/resnet50_table.hpp"
 
 namespace {
 
@@ -60,37 +61,6 @@ options parse(int argc, char** argv) {
 
 using bench::now;
 
-/// Convolutions, each with a batch norm's scale and shift, bottlenecks 3, 4, 6, 3, and the
-/// classifier.
-std::vector<segment> resnet50() {
-  std::vector<segment> table;
-  std::size_t offset = 0;
-  const auto add = [&](kind what, int size) {
-    table.push_back({"", what, offset, static_cast<std::size_t>(size)});
-    offset += detail::core::align_up(table.back().size);
-  };
-  const auto convolution = [&](int in, int out, int window) {
-    add(kind::weight, in * out * window * window);
-    add(kind::scale, out);
-    add(kind::shift, out);
-  };
-  convolution(3, 64, 7);
-  int channels = 64, width = 64;
-  for (const int blocks : {3, 4, 6, 3}) {
-    for (int i = 0; i < blocks; ++i) {
-      convolution(channels, width, 1);
-      convolution(width, width, 3);
-      convolution(width, 4 * width, 1);
-      if (i == 0) convolution(channels, 4 * width, 1);
-      channels = 4 * width;
-    }
-    width *= 2;
-  }
-  add(kind::weight, channels * 1000);
-  add(kind::bias, 1000);
-  return table;
-}
-
 volatile double sink;
 
 /// Calls f(numbers) with each worker's part of the planes.
@@ -113,7 +83,7 @@ struct three_slots {
 template <class O, class Hand>
 void compare(const char* name, const O& optimizer, int bytes_per_parameter, const options& o,
              const Hand& hand) {
-  const std::vector<segment> table = resnet50();
+  const std::vector<segment> table = bench::resnet50_table();
   const cpu device(o.threads);
   const cpu::stream s = device.make_stream();
   detail::train::planes<float, cpu, three_slots, solo> memory(device, table);
@@ -167,7 +137,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::size_t parameters = 0;
-  const auto table = resnet50();
+  const auto table = bench::resnet50_table();
   for (const segment& s : table) parameters += s.size;
   std::printf("%zu parameters in %zu segments, fp32, %d threads, minima of %d\n", parameters,
               table.size(), o.threads, o.reps);
