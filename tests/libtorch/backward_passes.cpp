@@ -3,6 +3,7 @@
 //
 // Backward passes of modules of LibTorch: several of one step, on several threads, and errors.
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -124,4 +125,30 @@ TEST_CASE("torch_model: gradients of micro-batches and of a pass's own backward 
   const torch::Tensor expected = weights_after(1, false);
   CHECK(distance(weights_after(3, false), expected) < 1e-14);
   CHECK(distance(weights_after(1, true), expected) < 1e-14);
+}
+
+TEST_CASE("torch_model: on one rank gradients stay where they are until somebody asks for them") {
+  threads::launch(1, [](threads comm) {
+    auto net = std::make_shared<two_layers>();
+    torch_model model{net, loss_of};
+    trainer run{model, sgd{.momentum = 0}, fixed_rate{}, ring{comm}};
+    const example all = samples(torch::kFloat);
+    run.step(all, 24, 0);
+    const torch::Tensor gradient = net->first->weight.grad();
+    const float first = gradient[0][0].item<float>();
+    const auto in_arena = run.grads("first.weight");
+    CHECK(gradient.data_ptr() != static_cast<void*>(in_arena.data));
+    CHECK(net->first->weight.grad().data_ptr() == static_cast<void*>(in_arena.data));
+    CHECK(in_arena[0] == first);
+
+    run.step(all, 24, 0);
+    const torch::Tensor before = flat(*net);
+    run.step(all, 0, 0, 24);  // of no samples: the gradient is zero
+    CHECK(flat(*net).equal(before));
+    example spoiled = samples(torch::kFloat);
+    spoiled.data[0][0] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(!run.step(spoiled, 24, 0).applied);
+    CHECK(flat(*net).equal(before));
+    CHECK(run.step(all, 24, 0).applied);
+  });
 }

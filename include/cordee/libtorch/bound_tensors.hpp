@@ -3,7 +3,8 @@
 //
 // The tensors of a module of LibTorch bound to the planes of an arena: values are views of the
 // plane of weights; gradients are copied to theirs once, when they are complete, and are views
-// then. What is of another number type or not contiguous is copied.
+// then, or stay where LibTorch has made them if the trainer lends (train/step/lent_gradients.hpp).
+// What is of another number type or not contiguous is copied.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,7 @@ class bound_tensors {
     bool is_view = true;     // of the arena; else copied
     void* data = nullptr;    // where the tensor's numbers are to be
     std::size_t offset = 0;  // in the planes
+    bool is_lent = false;    // the gradient, which is where LibTorch has made it
   };
   using accumulator =
       decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
@@ -136,12 +138,33 @@ class bound_tensors {
         gradient = in_plane(plane.origin(), e);
     }
   }
-  /// The plane has the gradient of tensor k, complete.
+  /// Whether store_gradient may leave a gradient where LibTorch has made it, from now on. Forgets
+  /// which are.
+  void lend_gradients(bool may) {
+    lends_ = may;
+    for (entry& e : entries_) e.is_lent = false;
+  }
+  /// Where the gradient of tensor k is; null: in the plane.
+  [[nodiscard]] Real* lent_gradient(std::size_t k) {
+    entry& e = entries_[k];
+    return e.is_lent ? e.tensor.mutable_grad().template data_ptr<Real>() : nullptr;
+  }
+  void return_gradients(device::plane_part<Real, cpu> plane) {
+    lends_ = false;
+    for (std::size_t k = 0; k < trainable(); ++k)
+      if (std::exchange(entries_[k].is_lent, false))
+        store_gradient(k, plane, write_mode::overwrite);
+  }
+  /// The gradient of tensor k is complete: in the plane, or lent.
   void store_gradient(std::size_t k, device::plane_part<Real, cpu> plane, write_mode mode) {
     entry& e = entries_[k];
     if (!plane.has(list_.segments()[k])) return;
     const torch::NoGradGuard no_grad;
     auto& gradient = e.tensor.mutable_grad();
+    if (lends_ && mode == write_mode::overwrite && e.is_view && can_be_lent(gradient)) {
+      e.is_lent = true;
+      return;
+    }
     torch::Tensor to = in_plane(plane.origin(), e);
     if (mode == write_mode::overwrite)
       gradient.defined() ? to.copy_(gradient) : to.zero_();
@@ -161,6 +184,11 @@ class bound_tensors {
   static constexpr torch::ScalarType real_type =
       std::is_same_v<Real, double> ? torch::kDouble : torch::kFloat;
 
+  // Kernels of the planes count on their alignment.
+  static bool can_be_lent(const torch::Tensor& gradient) {
+    return gradient.defined() && gradient.scalar_type() == real_type && gradient.is_contiguous() &&
+           reinterpret_cast<std::uintptr_t>(gradient.data_ptr()) % 64 == 0;
+  }
   static void expect_in_place(const entry& e) {
     if (e.tensor.data_ptr() == e.data || e.tensor.numel() == 0) return;
     throw usage_error(
@@ -178,6 +206,7 @@ class bound_tensors {
   std::vector<entry> entries_;
   std::vector<module_tensor> constants_;
   parameter_list list_;
+  bool lends_ = false;
 };
 
 }  // namespace detail::libtorch

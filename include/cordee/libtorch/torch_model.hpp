@@ -14,8 +14,9 @@
 // the gradient is that of the mean over all ranks' samples. Parameters become views of the
 // run's arena. A gradient is copied there once, when backward has completed it, which a hook behind
 // each AccumulateGrad node reports, and is a view then, to which further micro-batches add; its
-// bucket is exchanged meanwhile. Parameters that cannot be views, of another number type or not
-// contiguous, are copied each way a step.
+// bucket is exchanged meanwhile. On one rank it stays where it is, if the optimizer reads it in one
+// pass (sgd, velocity_sgd, adamw), until the trainer is asked for gradients. Parameters that cannot
+// be views, of another number type or not contiguous, are copied each way a step.
 //
 // A backward of the function's own, of an auxiliary loss, adds to the gradients as it is: right for
 // equal shares of the samples and a loss that is not scaled. A sum of losses is right always.
@@ -127,6 +128,13 @@ class torch_model : public custom_model<Data, P, D> {
     for (std::size_t k = 0; k < state_->tensors.trainable(); ++k)
       state_->tensors.entries()[k].tensor.requires_grad_(flags.empty() || flags[k] == 0);
   }
+  /// Whether gradients of the next passes may stay where LibTorch has made them: on one rank, where
+  /// only the update reads them. Forgets which do.
+  void lend_gradients(bool may) { state_->tensors.lend_gradients(may); }
+  /// Where the gradient of trainable tensor k is; null: in the arena.
+  [[nodiscard]] Real* lent_gradient(std::size_t k) { return state_->tensors.lent_gradient(k); }
+  /// Copies those to the arena.
+  void return_gradients() { state_->tensors.return_gradients(state_->gradients); }
   /// Frozen parameters, buffers of integers and second names of shared tensors, for files of
   /// weights; valid until the next call.
   [[nodiscard]] std::vector<detail::io::tensor_view> constants() const {

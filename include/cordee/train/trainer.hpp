@@ -26,6 +26,7 @@
 #include <cordee/train/step/frozen_layers.hpp>
 #include <cordee/train/step/gradient_scaler.hpp>
 #include <cordee/train/step/graph_cache.hpp>
+#include <cordee/train/step/lent_gradients.hpp>
 #include <cordee/train/step/loader_position.hpp>
 #include <cordee/train/step/observe.hpp>
 #include <cordee/train/step/planes.hpp>
@@ -168,9 +169,15 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
   /// Gradients as the last step left them. @throws usage_error where frozen layers have none.
-  [[nodiscard]] span grads() { return planes_.grads(); }
+  [[nodiscard]] span grads() {
+    return_gradients();
+    return planes_.grads();
+  }
   /// Gradients of trained layers.
-  [[nodiscard]] auto held_grads() { return planes_.held_grads(); }
+  [[nodiscard]] auto held_grads() {
+    return_gradients();
+    return planes_.held_grads();
+  }
   /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for another name.
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
   /// Gradient of one segment. @throws usage_error for another name, or one without gradient.
@@ -206,6 +213,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   static constexpr bool shards = detail::comm::ShardsUpdate<R>;
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool norms_all = detail::optim::norms_of<O> == norms_needed::before_accept;
+  static constexpr bool lends = detail::train::may_use_lent_gradients<M, O, R>;
   static constexpr bool always_checks = !exact || precision::scales_loss || norms_all;
   using graph_section = detail::train::graph_section;
 
@@ -257,6 +265,11 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     graph_cache_.begin_step(micro.size());
     exchange_.begin_step(out_.info, micro);
     readback_.begin(micro.size());
+    if constexpr (lends) {
+      lent_ = micro.size() == 1 && reducer_.comm.size() == 1 && options_.freeze.empty() &&
+              statistics().empty();
+      model_.lend_gradients(lent_);
+    }
     planes_.begin_step(out_.info, checks_gradient(), stream_);
     if (micro.empty() || !detail::train::overwrites<M>(micro.front())) planes_.clear_grads(stream_);
   }
@@ -292,7 +305,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     if (exact && checks_gradient()) {
       if constexpr (shards)
         exchange_.shard().compute_norms(norms_all, stream_);
-      else
+      else if (!compute_lent_norms())
         planes_.compute_norms(planes_.trainables(), 0, norms_all, stream_);
       planes_.record_norms(planes_.trainables(), 0, true, stream_);
     }
@@ -302,7 +315,13 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves.
   [[gnu::cold]] void accept() {
     const detail::core::trace_range range("update");
-    const auto optimizer = [&](const auto& v, auto s) { exchange_.accept(v, s); };
+    const auto optimizer = [&](const auto& v, auto s) {
+      if constexpr (lends)
+        if (lent_)
+          return detail::train::for_lent(model_, planes_,
+                                         [&](const auto& one) { exchange_.accept(one, s); });
+      exchange_.accept(v, s);
+    };
     planes_.undo_if_nonfinite(exact, stream_);
     if constexpr (shards)
       exchange_.accept_shard(planes_.read_status(stream_).nonfinite_norms == 0, stream_);
@@ -311,6 +330,15 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     else
       optimizer(planes_.view_of(planes_.trainables(), 0, out_.applied), stream_);
     model_.pack_parameters(weights(), packed_parameters_, stream_);
+  }
+
+  bool compute_lent_norms() {
+    if constexpr (lends)
+      if (lent_) detail::train::compute_lent_norms(model_, planes_, stream_);
+    return lent_;
+  }
+  void return_gradients() {
+    if constexpr (lends) model_.return_gradients();
   }
 
   void copy_status() {  // and the rest of what read_back() waits for
@@ -350,6 +378,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   detail::train::run_state state_;
   detail::train::gradient_scaler<precision, device> gradient_scaler_;
   detail::train::step_outcome out_;  // of this step
+  bool lent_ = false;                // its gradients may stay where the model has them
   detail::train::graph_cache<M, O, R> graph_cache_;
   detail::train::bucket_exchange<M, O, R> exchange_;  // last: its thread is joined first
 };

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients that stay where a model's framework has made them, until the step is over.
+//
+// On one rank nothing needs them in the plane: the test for NaN and the update read them once each,
+// and a copy would read and write as much memory again. The trainer's accessors of gradients copy
+// them to the plane first.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+struct sgd;
+struct velocity_sgd;
+struct adamw;
+}  // namespace cordee::inline CORDEE_ABI
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// A model whose backward can leave gradients in memory of its own.
+template <class M>
+concept LendsGradients = requires(M& m, std::size_t k) {
+  m.lend_gradients(true);  // whether the passes from now on do; forgets those that are lent
+  { m.lent_gradient(k) } -> std::same_as<typename M::precision::master*>;  // null: in the plane
+  m.return_gradients();                                                    // to the plane
+};
+
+/// Optimizers that only read gradients, one segment like another.
+template <class O>
+inline constexpr bool reads_segments_alone = false;
+template <>
+inline constexpr bool reads_segments_alone<sgd> = true;
+template <>
+inline constexpr bool reads_segments_alone<velocity_sgd> = true;
+template <>
+inline constexpr bool reads_segments_alone<adamw> = true;
+
+/// Whether a trainer of these can use lent gradients at all.
+template <class M, class O, class R>
+inline constexpr bool may_use_lent_gradients =
+    LendsGradients<M> && reads_segments_alone<O> && R::lossless && R::slots == 0 &&
+    !comm::ShardsUpdate<R> && !M::precision::scales_loss;
+
+/// f(view of one segment) for each trainable segment, with its gradient where it is.
+template <class M, class Planes, class F>
+void for_lent(M& model, Planes& planes, const F& f) {
+  const auto segments = planes.trainables();
+  for (std::size_t k = 0; k < segments.size(); ++k) {
+    auto view = planes.view_of(segments.subspan(k, 1), k, true);
+    if (auto* const lent = model.lent_gradient(k); lent != nullptr)
+      view.grads = {lent, segments[k].size};
+    f(view);
+  }
+}
+/// The squared norms of all trainable segments' gradients, with the bits that they have in a plane.
+template <class M, class Planes>
+void compute_lent_norms(M& model, Planes& planes, typename M::device::stream s) {
+  for_lent(model, planes, [&](const auto& view) {
+    ops::segmented_squares<typename M::precision::master>(s, view.segments, view.grads,
+                                                          view.squared_grad_norms);
+  });
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train
