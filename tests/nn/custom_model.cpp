@@ -138,7 +138,7 @@ TEST_CASE("custom_model: tensors that stay with their owner give the same bits")
       toy_loader feed{.rank_count = 2};
       CHECK(contains(
           describe(run, feed, 1),
-          keeps ? "parameters      5 tensors: weight 6 in 2, bias 3 in 2, statistic 1 in 1; with "
+          keeps ? "parameters      5 tensors: weight 6 in 2, bias 3 in 2, statistic 1 in 1; 2 with "
                   "their owner: W1, seen; 40 bytes are copied there each update, 40 back each "
                   "micro-batch\n"
                 : "; weights and gradients are spans of the arena\n"));

@@ -167,20 +167,20 @@ class custom_model {
   /// Tensors by kind, which of them stay with their owner, and the bytes that are copied; for logs.
   [[nodiscard]] std::string describe_parameters() const {
     std::string kept;
-    std::size_t there = 0, back = 0;
+    std::size_t tensors = 0, there = 0, back = 0;
     for (std::size_t k = 0; k < kept_.size(); ++k) {
       if (kept_[k].values == nullptr) continue;
-      kept += concat(kept.empty() ? "" : ", ", segments()[k].name);
+      if (++tensors <= 8) kept += concat(tensors == 1 ? "" : ", ", segments()[k].name);
       there += segments()[k].size * sizeof(Real);
       if (kept_[k].gradient != nullptr || segments()[k].kind == kind::statistic)
         back += segments()[k].size * sizeof(Real);
     }
-    return concat(list_.describe(), "; ",
-                  kept.empty()
-                      ? "weights and gradients are spans of the arena"
-                      : concat("with their owner: ", kept, "; ", detail::core::grouped(there),
-                               " bytes are copied there each update, ", detail::core::grouped(back),
-                               " back each micro-batch"));
+    return concat(
+        list_.describe(), "; ",
+        kept.empty() ? "weights and gradients are spans of the arena"
+                     : concat(tensors, " with their owner: ", kept, tensors > 8 ? ", ...; " : "; ",
+                              detail::core::grouped(there), " bytes are copied there each update, ",
+                              detail::core::grouped(back), " back each micro-batch"));
   }
 
  private:

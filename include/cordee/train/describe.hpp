@@ -218,7 +218,7 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
                             detail::train::describe_activations(
                                 run.model(), detail::train::largest_micro_batch(feed),
                                 detail::train::validation_batch(feed))));
-  const auto add_callback = [&](const auto& callback) {
+  [[maybe_unused]] const auto add_callback = [&](const auto& callback) {
     if constexpr (requires { callback.describe(run); })
       add_line("checkpoints", callback.describe(run));
   };
