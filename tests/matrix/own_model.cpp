@@ -5,9 +5,10 @@
 // the library's model of types on the same numbers. Four ranks (one under self_comm) with unequal
 // shares of two micro-batches, which call ready() in different orders.
 //
-// The usual run has every exact optimizer over every exact, lossless reducer; of those that let
-// ranks differ, local_steps over the same, and decentlam over every topology.
-// With CORDEE_ALL_TESTS it is every pair of docs/matrix.md but kfac's.
+// The usual run has every exact optimizer over two reducers, and four optimizers over every one that
+// is exact and lossless; of these decentlam also over every topology. With CORDEE_ALL_TESTS it is
+// every pair of docs/matrix.md but kfac's.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -37,7 +38,7 @@ struct rate {
   double operator()(double) const { return value; }
 };
 
-/// The weights of a rank after six updates, or the sentence with which the trainer refuses.
+/// The weights of a rank after some updates, or the sentence with which the trainer refuses.
 struct outcome {
   std::vector<float> weights;
   std::string refusal;
@@ -50,17 +51,30 @@ bool has_moved(const std::vector<float>& weights) {
   return false;
 }
 
+/// Equal bits; over the asynchronous server, which adds what ranks send in the order of arrival, to
+/// the rounding of 36 additions (nine updates of four ranks) of numbers up to four times a weight.
+template <class R>
+bool are_same(const std::vector<float>& x, const std::vector<float>& y) {
+  if constexpr (R::offers != agreement::loose)
+    return same_bits(x, y);
+  else
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](float a, float b) { return close(a, b, 36 * 4 * 0x1p-24); });
+}
+
 template <class M, class O, class R>
-outcome six_updates(M model, const O& optimizer, double learning_rate, const R& reducer,
-                    const auto& batch_of) {
+outcome train(M model, const O& optimizer, double learning_rate, const R& reducer,
+              const auto& batch_of) {
   const int rank = reducer.comm.rank(), ranks = reducer.comm.size();
   std::optional<trainer<M, O, rate, R>> run;
   try {
-    run.emplace(model, optimizer, rate{learning_rate}, reducer, trainer_options{.bucket_bytes = 8});
+    run.emplace(model, optimizer, rate{learning_rate}, reducer,
+                trainer_options{.bucket_bytes = 512});
   } catch (const error& e) {  // on every rank, before anything is sent
     return {{}, e.what()};
   }
-  for (int k = 0; k < 6; ++k) {
+  constexpr int updates = std::is_same_v<O, any_exact> ? 3 : 9;  // 8 are local_steps' most
+  for (int k = 0; k < updates; ++k) {
     std::array micro{batch_of(), batch_of()};
     micro[0].count = rank + 1;
     micro[1].count = rank;  // of rank 0 none
@@ -84,14 +98,14 @@ std::string difference(const O& optimizer, double learning_rate, const maker<R>&
         const shift center = shift_of(comm.rank(), comm.size());
         const auto order = static_cast<calls>(comm.rank() % 4);
         by_rank[static_cast<std::size_t>(comm.rank())] =
-            own ? six_updates(quadratic_model_of<fp32>(order), optimizer, learning_rate, make(comm),
-                              [&] {
-                                data_batch<shift, cpu> b{};
-                                b.data = &center;
-                                return b;
-                              })
-                : six_updates(quadratic<fp32>{.shift = center}, optimizer, learning_rate,
-                              make(comm), [] { return one_each(1); });
+            own ? train(quadratic_model_of<fp32>(order), optimizer, learning_rate, make(comm),
+                        [&] {
+                          data_batch<shift, cpu> b{};
+                          b.data = &center;
+                          return b;
+                        })
+                : train(quadratic<fp32>{.shift = center}, optimizer, learning_rate, make(comm),
+                        [] { return one_each(1); });
       };
       try {
         if constexpr (std::is_same_v<typename R::communicator_type, threads>)
@@ -108,7 +122,7 @@ std::string difference(const O& optimizer, double learning_rate, const maker<R>&
     if (!refusal.empty()) return {};
     for (std::size_t r = 0; r < by_model[0].size(); ++r) {
       const outcome &expected = by_model[0][r], &found = by_model[1][r];
-      if (!same_bits(found.weights, expected.weights)) return concat("other bits on rank ", r);
+      if (!are_same<R>(found.weights, expected.weights)) return concat("other bits on rank ", r);
       if (!has_moved(found.weights)) return "the weights did not move";
     }
     return {};
@@ -116,13 +130,18 @@ std::string difference(const O& optimizer, double learning_rate, const maker<R>&
 }
 
 template <class O, class R>
-constexpr bool is_usual() {
+constexpr bool is_usual_type() {
   if constexpr (!std::is_same_v<typename R::communicator_type, threads> || R::slots != 0 ||
                 !R::lossless)
     return false;
   else
     return O::needs == agreement::mixing ? std::is_same_v<O, decentlam>
                                          : R::offers == agreement::exact;
+}
+
+bool is_usual(const std::string& optimizer) {
+  return optimizer == "sgd" || optimizer == "lamb" || optimizer == "decentlam" ||
+         optimizer == "local_steps{sgd, 8}";
 }
 
 /// How many pairs were run; a failure names the pair.
@@ -134,16 +153,19 @@ int check_with_all_reducers(const std::string& name, const O& optimizer, double 
     return check_with_all_reducers(name, any_exact(optimizer), learning_rate);
   } else {
     int pairs = 0;
-    for (const named_reducer& one : reducers)
+    for (const named_reducer& one : reducers) {
+      if (!all_pairs && !is_usual(name) && one.name != "ring" && one.name != "hierarchical")
+        continue;
       std::visit(
           [&]<class R>(const maker<R>& make) {
-            if constexpr (all_pairs || is_usual<O, R>()) {
+            if constexpr (all_pairs || is_usual_type<O, R>()) {
               INFO(name << " with " << one.name);
               CHECK(difference(optimizer, learning_rate * one.learning_rate, make) == "");
               ++pairs;
             }
           },
           one.make);
+    }
     return pairs;
   }
 }
@@ -156,5 +178,5 @@ TEST_CASE("own model: every optimizer over every reducer has the bits of a model
     pairs += check_with_all_reducers(name, optimizer, learning_rate);
   });
   MESSAGE(pairs << " pairs");
-  CHECK(pairs > 300);
+  CHECK(pairs > (all_pairs ? 1300 : 100));
 }
