@@ -3,6 +3,8 @@
 //
 // What is bit-identical across what, with a real network through the whole trainer: the rows of
 // docs/guarantees.md that no folder's own tests cover.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
@@ -101,6 +104,29 @@ TEST_CASE("bits: the bucket size changes none under tree, butterfly, halving_dou
 TEST_CASE("bits: the bucket size changes none under one_shot and two_shot") {
   check_bucket_sizes("one_shot", make_one_shot);
   check_bucket_sizes("two_shot", make_two_shot);
+}
+
+TEST_CASE("bits: sharding the master weights, too, changes none of a sharded run") {
+  for (const int ranks : {1, 3}) {
+    CAPTURE(ranks);
+    const auto over = [&](bool masters) {
+      return on_rank_0(
+          ranks,
+          [=](threads comm) {
+            return sharded{two_shot{comm}, masters};
+          },
+          small);
+    };
+    const outcome expected = over(false);
+    CHECK(over(true) == expected);
+    // lars: norms are sums over ranks, whose roundings reach the weights by the ratio in float
+    const outcome whole_update = on_rank_0(ranks, make_two_shot, small);
+    double most = 0;
+    for (std::size_t i = 0; i < expected.weights.size(); ++i)
+      most = std::max(most,
+                      static_cast<double>(std::abs(expected.weights[i] - whole_update.weights[i])));
+    CHECK(most < 1e-4);
+  }
 }
 
 TEST_CASE("bits: a second run has those of the first, with overlap and without") {

@@ -41,6 +41,7 @@ struct cut_model {
   using packed_parameters = buffer<Real, cpu>;
   static constexpr extent input{1, 1, 1};
   static constexpr int classes = 1;
+  static constexpr bool skips_frozen_gradients = true;  // reads packed parameters alone
 
   int rank = 0;
   std::int64_t poisoned_step = -1;  // NaN in this rank's gradient of the last segment
@@ -69,8 +70,8 @@ struct cut_model {
     first = b.first_sample;
     count = b.count;
   }
-  template <class Ready>
-  void backward(const packed_parameters& w, span_on<Real, cpu> grads, write_mode, Ready&& ready,
+  template <class Grads, class Ready>
+  void backward(const packed_parameters& w, const Grads& grads, write_mode, Ready&& ready,
                 cpu::stream) {
     for (std::size_t k = 5; k-- > 0;) {
       for (std::size_t i = cut_table[k].offset; i < cut_table[k].end(); ++i)

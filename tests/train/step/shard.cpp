@@ -95,6 +95,17 @@ TEST_CASE("sharded: element-wise optimizers have the bits of unsharded ones") {
   has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot);
 }
 
+TEST_CASE("sharded: master weights, too, whose plane the gradients overwrite") {
+  constexpr auto with_masters = [](threads comm) { return sharded{two_shot{comm}, true}; };
+  const adamw optimizer{.weight_decay = 0.1};
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    const auto whole = train<fp32>(ranks, optimizer, over_two_shot, 2);  // one step is skipped
+    for (const auto& state : train<fp32>(ranks, optimizer, with_masters, 2))
+      CHECK(same_bits(state, whole[0]));
+  }
+}
+
 TEST_CASE("sharded: a step that is not finite on one rank is skipped on all") {
   has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot, 2);
   is_near(lamb{}, over_ring, 1);
@@ -158,6 +169,29 @@ TEST_CASE("sharded: frozen layers have no part") {
   };
   const auto whole = frozen_on(3, over_two_shot);
   for (const auto& state : frozen_on(3, shard_of(over_two_shot))) CHECK(same_bits(state, whole[0]));
+}
+
+TEST_CASE("sharded: a rank of eight holds an eighth of slots and master weights") {
+  on_ranks(8, [](threads comm) {
+    cut_model<fp32> model{.rank = comm.rank()};
+    trainer run{model, lamb{}, constant_rate{}, sharded{ring{comm}, true}};
+    CHECK(run.shard().bytes() <= 4 * 64 * 3 * sizeof(float));
+    CHECK(7 * run.shard().bytes() <= 3 * cut_trainable * sizeof(float));
+    CHECK(run.arena_bytes() == cut_plane * sizeof(float) + run.shard().bytes());
+    CHECK(contains(run.shard().describe(), " bytes of optimizer slots and master weights on this"));
+    return 0;
+  });
+  const auto message = [](const auto& model, detail::train::frozen_layers frozen) {
+    return error_message([&] {
+      on_ranks(2, [&](threads comm) {
+        auto own = model;
+        trainer run{own, sgd{}, constant_rate{}, sharded{ring{comm}, true}, {.freeze = frozen}};
+        return 0;
+      });
+    });
+  };
+  CHECK(contains(message(cut_model<fp32>{}, "first."), "those of frozen layers too"));
+  CHECK(contains(message(quadratic<fp32>{}, {}), "which this model may read in a pass"));
 }
 
 TEST_CASE("sharded: slots that begin as the weights and frozen layers are refused") {

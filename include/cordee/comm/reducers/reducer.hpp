@@ -142,6 +142,14 @@ concept HasResidualSlots = requires { requires static_cast<bool>(R::residual_slo
 /// Ranks hold parts of the optimizer's slots (sharded.hpp).
 template <class R>
 concept ShardsUpdate = requires { requires static_cast<bool>(R::shards_update); };
+/// Master weights, too.
+template <class R>
+constexpr bool shards_masters(const R& reducer) {
+  if constexpr (ShardsUpdate<R>)
+    return reducer.masters;
+  else
+    return false;
+}
 template <class R>
 concept SingleMessage = requires { requires static_cast<bool>(R::single_message); };
 

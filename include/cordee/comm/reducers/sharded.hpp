@@ -84,6 +84,10 @@ struct sharded {
                 "everything");
 
   R reducer;  ///< The reducer inside: one with `can_shard`; others do not compile.
+  /// Whether the master weights are sharded, too: the gradients take the place of the weights from
+  /// backward to the end of a step. Range: false for models that read the plane of weights in a
+  /// pass and where layers are frozen, else usage_error.
+  bool masters = false;
   communicator_type comm = reducer.comm;  ///< State: the communicator of `reducer`.
 
   /// As the reducer inside, for chunks of whole units.
@@ -127,8 +131,8 @@ struct sharded {
 
   /// One line for logs.
   [[nodiscard]] std::string describe() const {
-    return concat(detail::core::describe_policy(reducer), "; optimizer state sharded over ",
-                  comm.size(), " ranks");
+    return concat(detail::core::describe_policy(reducer), "; optimizer state ",
+                  masters ? "and master weights " : "", "sharded over ", comm.size(), " ranks");
   }
 
  private:
@@ -141,5 +145,7 @@ struct sharded {
 };
 template <class R>
 sharded(R) -> sharded<R>;
+template <class R>
+sharded(R, bool) -> sharded<R>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -184,8 +184,8 @@ class bucket_exchange {
   [[nodiscard]] auto& preconditioner() { return preconditioner_; }
   /// The step on this rank's part, and all weights from the ranks, if it is `applied`. Collective.
   void accept_shard(bool applied, stream s) {
-    if (!applied) return;
-    shard_.step(optimizer_, info_, s);
+    if (applied) shard_.step(optimizer_, info_, s);
+    if (!applied && !shard_.has_masters()) return;  // the weights are where they were
     const double begin = comm::seconds_now(courier_.comm());
     shard_.gather_weights(s);
     exposed_ += comm::seconds_now(courier_.comm()) - begin;

@@ -43,10 +43,11 @@ class planes {
   /// `gradient_memory`: of the device, for the gradients; null: of the run's choice.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {},
                        device::external_memory&& gradient_memory = nullptr,
-                       frozen_gradients written = frozen_gradients::all)
+                       frozen_gradients written = frozen_gradients::all, bool one_plane = false)
       : device_(device),
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
+        one_plane_(one_plane),
         gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory),
                    frozen.called()),
         arena_(device, table, first_slot() + whole_slots + R::slots, first_slot(), slot_size()),
@@ -62,7 +63,7 @@ class planes {
                O::needs == agreement::exact ? gradient_plane<Real, D>::allocate_registered(
                                                   reducer, device, table, frozen, written)
                                             : nullptr,
-               written) {}
+               written, comm::shards_masters(reducer)) {}
 
   [[nodiscard]] segments table() const { return table_; }
   /// Without those that are frozen.
@@ -76,6 +77,8 @@ class planes {
   [[nodiscard]] span weights() { return arena_.plane(0); }
   /// The gradients, or slot k of the optimizer or k - O::slots of the reducer: as much as there is.
   [[nodiscard, gnu::cold, gnu::noinline]] part held_grads() {
+    if constexpr (comm::ShardsUpdate<R>)
+      if (one_plane_) return {arena_.plane(0)};
     return gradients_.is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
   }
   [[nodiscard, gnu::cold, gnu::noinline]] part held_slot(int k) {
@@ -107,7 +110,9 @@ class planes {
   void clear_grads(stream s) {
     const part all = held_grads();
     const std::size_t first = gradients_.first_written();
-    clear(all.of(first, all.offset + all.numbers.size - first), s);
+    // With one plane for both, the statistics are behind the gradients.
+    const std::size_t end = one_plane_ ? trainable_size() : all.offset + all.numbers.size;
+    clear(all.of(first, end - first), s);
   }
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
@@ -265,7 +270,7 @@ class planes {
       !comm::ShardsUpdate<R> &&
       optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
   /// The arena's plane behind weights and gradients.
-  [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() ? 2 : 1; }
+  [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() && !one_plane_ ? 2 : 1; }
   [[nodiscard]] bool has_whole_slots() const { return initializes || unfrozen_.empty(); }
   [[nodiscard, gnu::noinline]] std::size_t first_slot_offset() const {
     return has_whole_slots() ? 0 : unfrozen_[0].offset;
@@ -302,6 +307,7 @@ class planes {
   D device_;
   segments table_;
   core::pod_vector<segment> unfrozen_;  // empty where none is frozen
+  bool one_plane_;                      // of weights, and of gradients during a step
   gradient_plane<Real, D> gradients_;
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began

@@ -30,8 +30,10 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/train/step/frozen_layers.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -88,6 +90,8 @@ class shard {
   shard(const shard&) = delete;
   shard& operator=(const shard&) = delete;
 
+  /// Whether the plane of weights is that of gradients, too.
+  [[nodiscard]] bool has_masters() const { return reducer_.masters; }
   /// Memory of this rank's parts; of its slots alone.
   [[nodiscard]] std::size_t bytes() const { return memory_.size() * sizeof(Real); }
   [[nodiscard]] std::size_t slot_bytes() const { return size_ * slots * sizeof(Real); }
@@ -96,9 +100,11 @@ class shard {
   [[nodiscard, gnu::cold]] std::string describe() const {
     std::size_t all = 0;
     for (const bucket& b : buckets_) all += b.size;
-    return concat(core::grouped(slot_bytes()), " bytes of optimizer slots on this rank, of ",
-                  core::grouped(all * slots * sizeof(Real)), " bytes in all; with its weights ",
-                  core::grouped(bytes()), " bytes");
+    const bool masters = has_masters();
+    return concat(core::grouped(masters ? bytes() : slot_bytes()), " bytes of optimizer slots ",
+                  masters ? "and master weights " : "", "on this rank, of ",
+                  core::grouped(all * (slots + (masters ? 1 : 0)) * sizeof(Real)), " bytes in all",
+                  masters ? "" : concat("; with a copy of its weights ", core::grouped(bytes())));
   }
   /// The parts of the weights are those of the plane, which was written.
   void adopt_weights() {
@@ -230,5 +236,17 @@ struct shard_type<P, M, O, R> {
 };
 template <class P, class M, class O, class R>
 using shard_of = typename shard_type<P, M, O, R>::type;
+
+/// Throws usage_error where master weights cannot be sharded.
+template <class M, class R>
+[[gnu::cold]] void check_masters(const R& reducer, const frozen_layers& frozen) {
+  if (!reducer.masters) return;
+  expects(frozen.empty(),
+          "sharded: with .masters the gradients take the place of the weights, those of frozen "
+          "layers too: freeze none, or leave .masters off");
+  expects(nn::TakesPlanePart<M>,
+          "sharded: with .masters the gradients take the place of the weights, which this model "
+          "may read in a pass: leave .masters off");
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
