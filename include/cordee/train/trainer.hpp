@@ -267,8 +267,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     exchange_.begin_step(out_.info, micro);
     readback_.begin(micro.size());
     if constexpr (lends) {
-      lent_ = micro.size() == 1 && reducer_.comm.size() == 1 && options_.freeze.empty() &&
-              statistics().empty();
+      lent_ = micro.size() == 1 && reducer_.comm.size() == 1 && options_.freeze.empty();
       model_.lend_gradients(lent_);
     }
     planes_.begin_step(out_.info, checks_gradient(), stream_);

@@ -61,13 +61,17 @@ void for_lent(M& model, Planes& planes, const F& f) {
     f(view);
   }
 }
-/// The squared norms of all trainable segments' gradients, with the bits that they have in a plane.
+/// The squared norms of all trainable segments' gradients, with the bits that they have in a plane;
+/// the first is NaN where a running statistic is not finite now.
 template <class M, class Planes>
 void compute_lent_norms(M& model, Planes& planes, typename M::device::stream s) {
+  using Real = typename M::precision::master;
   for_lent(model, planes, [&](const auto& view) {
-    ops::segmented_squares<typename M::precision::master>(s, view.segments, view.grads,
-                                                          view.squared_grad_norms);
+    ops::segmented_squares<Real>(s, view.segments, view.grads, view.squared_grad_norms);
   });
+  Real spoiled = 0;
+  planes.template check_statistics<M>({&spoiled, 1}, s);
+  planes.view_of(planes.trainables().first(1), 0, true).squared_grad_norms[0] += spoiled;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
