@@ -105,6 +105,7 @@ class packed_convolution {
       const std::size_t count = std::min<std::size_t>(V, filters - k);
       factors_.emplace_back(std::span(c.factors).subspan(k, count),
                             std::span(addends).subspan(k, count));
+      shifts_before_ = shifts_before_ || factors_.back().shifts_before();
     }
   }
 
@@ -207,7 +208,7 @@ class packed_convolution {
       run([&](std::size_t, const rescaling<V>* factors) {
         using bytes = ops::vec<std::uint8_t, 4 * V>;
         return byte_epilogue<V>{factors, bytes{} + static_cast<std::uint8_t>(layer_->low),
-                                bytes{} + static_cast<std::uint8_t>(layer_->high)};
+                                bytes{} + static_cast<std::uint8_t>(layer_->high), shifts_before_};
       });
     } else {
       const auto stream = [&]<shortcut_kind Kind>() {
@@ -220,7 +221,8 @@ class packed_convolution {
                                           sample(residual, n),
                                           copy == nullptr ? nullptr : copy_behind(to),
                                           low,
-                                          high};
+                                          high,
+                                          shifts_before_};
         });
       };
       residual == nullptr            ? stream.template operator()<shortcut_kind::none>()
@@ -297,6 +299,7 @@ class packed_convolution {
   std::vector<rescaling<V>> factors_;  // (K / V)
   bool fits_32_bits_ = true;           // every rescaled sum and residual
   bool offset_in_addends_ = false;     // the output's zero point, of factors_
+  bool shifts_before_ = false;         // any of factors_
   wide_rescaling<V> rescale_residual_;
   std::optional<stream_bytes<V>> to_bytes_;
 };

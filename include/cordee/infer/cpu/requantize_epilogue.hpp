@@ -15,11 +15,28 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
+template <int V>
+struct four_pixels {
+  lanes32<V> a, b, c, d;
+};
+/// The rescaled sums of four pixels, which are in memory, with a readable number behind them.
+template <int V>
+[[gnu::always_inline]] inline four_pixels<V> rescaled_four(const rescaling<V>& rescale,
+                                                           bool shifts_before,
+                                                           const std::int32_t* sums) {
+  if (!shifts_before)
+    return {rescale.of_memory(sums), rescale.of_memory(sums + V), rescale.of_memory(sums + 2 * V),
+            rescale.of_memory(sums + 3 * V)};
+  const auto of = [&](int k) { return rescale(ops::load<std::int32_t, V>(sums + k * V)); };
+  return {of(0), of(1), of(2), of(3)};
+}
+
 /// Of outputs that are bytes. Requires factors whose addends contain the zero point.
 template <int V>
 struct byte_epilogue {
   const rescaling<V>* factors;              // of each block of filters
   ops::vec<std::uint8_t, 4 * V> low, high;  // the same in each
+  bool shifts_before;                       // any of the factors
 
   struct block {
     rescaling<V> rescale;
@@ -37,7 +54,11 @@ struct byte_epilogue {
     /// Of four adjacent pixels.
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
                                            lanes32<V> d) const {
-      auto v = packed_bytes<V>(rescale(a), rescale(b), rescale(c), rescale(d));
+      store(at, rescale(a), rescale(b), rescale(c), rescale(d));
+    }
+    [[gnu::always_inline]] void store(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
+                                      lanes32<V> d) const {
+      auto v = packed_bytes<V>(a, b, c, d);
       v = v < low ? low : v;
       v = v > high ? high : v;
       ops::store<std::uint8_t, 4 * V>(y + at, v);
@@ -45,6 +66,11 @@ struct byte_epilogue {
   };
   [[gnu::always_inline]] block of_block(std::size_t b, std::uint8_t* y) const {
     return {factors[b], low, high, y};
+  }
+  /// Of four adjacent pixels, with sums in memory, and a readable number behind them.
+  [[gnu::always_inline]] void finish_four(const std::int32_t* sums, std::uint8_t* to) const {
+    const four_pixels<V> x = rescaled_four(*factors, shifts_before, sums);
+    of_block(0, to).store(0, x.a, x.b, x.c, x.d);
   }
   [[gnu::always_inline]] void prefetch(const std::uint8_t* y) const { __builtin_prefetch(y, 1); }
 };
@@ -63,11 +89,12 @@ struct stream_epilogue {
   const std::int32_t* residual;  // of the sample, where it adds; may be y
   std::uint8_t* copy;            // of the sample; null: none
   lanes32<V> low, high;
+  bool shifts_before;  // any of the factors
 
   using shift_rescaling = typename wide_rescaling<V>::shift_rescaling;
   struct block {
     rescaling<V> rescale;
-    std::conditional_t<Kind == shortcut_kind::rescaled, wide_rescaling<V>, shift_rescaling>
+    std::conditional_t<Kind == shortcut_kind::rescaled, rescaling<V>, shift_rescaling>
         rescale_residual;
     shift_rescaling to_bytes;
     lanes32<V> low, high;
@@ -76,11 +103,15 @@ struct stream_epilogue {
     std::uint8_t* copy;
 
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> sum) const {
-      const lanes32<V> v = store(at, sum);
+      const lanes32<V> v = store(at, rescale(sum));
       if (copy != nullptr) store_bytes<V>(copy + at, to_bytes(v));
     }
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
                                            lanes32<V> d) const {
+      store(at, rescale(a), rescale(b), rescale(c), rescale(d));
+    }
+    [[gnu::always_inline]] void store(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
+                                      lanes32<V> d) const {
       a = store(at, a);
       b = store(at + V, b);
       c = store(at + 2 * V, c);
@@ -91,8 +122,7 @@ struct stream_epilogue {
     }
 
    private:
-    [[gnu::always_inline]] lanes32<V> store(std::size_t at, lanes32<V> sum) const {
-      lanes32<V> v = rescale(sum);
+    [[gnu::always_inline]] lanes32<V> store(std::size_t at, lanes32<V> v) const {
       if constexpr (Kind != shortcut_kind::none)
         v += rescale_residual(ops::load<std::int32_t, V>(residual + at));
       v = v < low ? low : v;
@@ -104,7 +134,7 @@ struct stream_epilogue {
   [[gnu::always_inline]] block of_block(std::size_t b, std::int32_t* to) const {
     const auto of_residual = [&] {
       if constexpr (Kind == shortcut_kind::rescaled)
-        return *residual_factor;
+        return residual_factor->rescaled();
       else
         return residual_factor->shifted();
     };
@@ -117,6 +147,11 @@ struct stream_epilogue {
             to,
             Kind == shortcut_kind::none ? nullptr : residual + at,
             copy == nullptr ? nullptr : copy + at};
+  }
+  /// Of four adjacent pixels, with sums in memory, and a readable number behind them.
+  [[gnu::always_inline]] void finish_four(const std::int32_t* sums, std::int32_t* to) const {
+    const four_pixels<V> x = rescaled_four(*factors, shifts_before, sums);
+    of_block(0, to).store(0, x.a, x.b, x.c, x.d);
   }
   [[gnu::always_inline]] void prefetch(const std::int32_t* to) const {
     __builtin_prefetch(to, 1);

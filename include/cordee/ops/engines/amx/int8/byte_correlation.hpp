@@ -17,6 +17,7 @@
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/ops/engines/amx/int8/byte_planes.hpp>
 #include <cordee/ops/engines/amx/int8/byte_tiles.hpp>
+#include <cordee/ops/engines/amx/int8/deferred_epilogue.hpp>
 #include <cordee/ops/engines/amx/int8/packed_byte_tiles.hpp>
 #include <cordee/ops/engines/amx/int8/pixel_sequence.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
@@ -96,32 +97,21 @@ class byte_correlation_by_tiles {
                    const ToBytes& to_bytes, int zero_point, const std::int8_t* packed,
                    const std::int32_t* initial,  // (K/V, V): of the sums
                    const Consume& consume, core::equal_part part = {}) const {
-    run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, consume,
+    immediate_epilogue<Consume> epilogue{consume};
+    run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, epilogue,
                region_of(part));
   }
 
-  /// As run_samples, but an epilogue makes y of the sums, as in engine `direct`'s.
+  /// As run_samples, but an epilogue makes y of the sums, as in engine `direct`'s, while the next
+  /// products are computed.
   static constexpr bool fuses = V == 16;
   template <class X, class ToBytes, class Y, class EpilogueOf>
   void run_fused(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
                  int zero_point, const std::int8_t* packed,
                  const std::int32_t* initial,  // (K/V, V): of the sums
                  const Y& y_of, const EpilogueOf& epilogue_of, const byte_region& r) const {
-    const auto finish = [&](std::size_t n, const chunk& sums) {
-      const auto f = static_cast<std::size_t>(sums.filter_block);
-      auto* const y = y_of(n) + (f * out_.pixels() + sums.first) * V;
-      const auto epilogue = epilogue_of(n, sums.filter_block);
-      const auto finish_pixels = epilogue.of_block(0, y);
-      const auto sum = [&](std::size_t p) { return load<std::int32_t, V>(sums.sums + p * V); };
-      std::size_t p = 0;
-      for (; p + 4 <= sums.pixels; p += 4) {
-#pragma GCC unroll 4
-        for (std::size_t k = 0; k < 4; ++k) epilogue.prefetch(y + (p + sums.next + k) * V);
-        finish_pixels(p * V, sum(p), sum(p + 1), sum(p + 2), sum(p + 3));
-      }
-      for (; p < sums.pixels; ++p) finish_pixels(p * V, sum(p));
-    };
-    run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, finish, r);
+    deferred_epilogue<V, Y, EpilogueOf> epilogue(y_of, epilogue_of, out_.pixels());
+    run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, epilogue, r);
   }
   [[nodiscard]] byte_region region_of(core::equal_part part) const {
     const auto pair = static_cast<std::size_t>(packed_.pair_size);
@@ -161,7 +151,8 @@ class byte_correlation_by_tiles {
     std::int32_t* sums;            // (2, pixels of a chunk, V)
   };
 
-  static constexpr std::size_t sums_size() { return 2 * chunk_pixels * std::size_t{V}; }
+  /// And a number behind them, which epilogues read (infer/cpu/rescale_lanes.hpp).
+  static constexpr std::size_t sums_size() { return 2 * chunk_pixels * std::size_t{V} + 1; }
   [[nodiscard]] std::size_t samples_at_once(std::size_t samples) const {
     return std::clamp(cached_bytes / planes_.size(out_.height), std::size_t{1},
                       std::max(samples, std::size_t{1}));
@@ -176,10 +167,10 @@ class byte_correlation_by_tiles {
   [[nodiscard]] pixel_sequence sequence_of(int first_row, int rows, std::size_t samples) const {
     return {out_.width, planes_.pitch, first_row, rows, static_cast<std::ptrdiff_t>(samples)};
   }
-  template <class X, class ToBytes, class Consume>
+  template <class X, class ToBytes, class Epilogue>
   void run_region(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
                   int zero_point, const std::int8_t* packed, const std::int32_t* initial,
-                  const Consume& consume, const byte_region& r) const {
+                  Epilogue& epilogue, const byte_region& r) const {
     if (r.empty() || samples == 0) return;
     const std::size_t at_once = samples_at_once(samples);
     const int most_rows = at_once > 1 ? r.rows() : std::min(r.rows(), band_rows());
@@ -203,13 +194,14 @@ class byte_correlation_by_tiles {
                        b.bytes + static_cast<std::ptrdiff_t>(n) * b.sample, b.group,
                        b.bytes + b.samples * size);
         for (int f = r.first_block; f < r.last_block; f += 2)
-          correlate(unit, b, f, f + 2 < r.last_block, packed, initial, consume);
+          correlate(unit, b, f, f + 2 < r.last_block, packed, initial, epilogue);
       }
     }
+    epilogue.finish();
   }
-  template <class Consume>
+  template <class Epilogue>
   void correlate(Unit& unit, const band& b, int f, bool further, const std::int8_t* packed,
-                 const std::int32_t* initial, const Consume& consume) const {
+                 const std::int32_t* initial, Epilogue& epilogue) const {
     const bool together = planes_.pointwise(), two = f + 1 < packed_.filter_blocks;
     const pixel_sequence sequence = sequence_of(b.first_row, b.rows, together ? b.samples : 1);
     const std::ptrdiff_t pixels = sequence.size();
@@ -241,17 +233,20 @@ class byte_correlation_by_tiles {
         at.x = x + first * at.x_step;
         const bool two_tiles = first + tile_rows < last;
         if (two)
-          two_tiles ? sum_byte_tiles<V, 2, 2>(unit, at) : sum_byte_tiles<V, 1, 2>(unit, at);
+          two_tiles ? sum_byte_tiles<V, 2, 2>(unit, at, epilogue)
+                    : sum_byte_tiles<V, 1, 2>(unit, at, epilogue);
         else
-          two_tiles ? sum_byte_tiles<V, 2, 1>(unit, at) : sum_byte_tiles<V, 1, 1>(unit, at);
+          two_tiles ? sum_byte_tiles<V, 2, 1>(unit, at, epilogue)
+                    : sum_byte_tiles<V, 1, 1>(unit, at, epilogue);
         for (int block = 0; block < (two ? 2 : 1); ++block)
           sequence.for_each_run(
               first, last,
               [&](std::size_t sample, std::size_t pixel, std::ptrdiff_t place, std::size_t count) {
-                consume(b.first_sample + n + sample,
-                        chunk{f + block, 1, pixel, count,
-                              b.sums + (std::ptrdiff_t{block} * chunk_pixels + place - first) * V,
-                              last < pixels ? std::size_t{chunk_pixels} : 0});
+                epilogue.add(
+                    b.first_sample + n + sample,
+                    chunk{f + block, 1, pixel, count,
+                          b.sums + (std::ptrdiff_t{block} * chunk_pixels + place - first) * V,
+                          last < pixels ? std::size_t{chunk_pixels} : 0});
               });
       }
     }

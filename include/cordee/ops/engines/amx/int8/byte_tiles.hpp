@@ -5,7 +5,8 @@
 //
 // Two tiles of 16 pixels and two of weights are loaded for four products, which take 16 cycles
 // each; a load takes 8 from the first-level cache, and up to 20 from the second. The sums begin as
-// a row of initial values, which a tile load with a pitch of zero repeats for every pixel.
+// a row of initial values, which a tile load with a pitch of zero repeats for every pixel. Between
+// the steps the epilogue of the sums before is computed (deferred_epilogue.hpp).
 #pragma once
 
 #include <cstddef>
@@ -39,10 +40,12 @@ constexpr tile_shapes byte_tile_shapes(int pixels) {
   return shapes;
 }
 
-/// M tiles of pixels, N of filters.
-template <int V, int M, int N, TileUnit Unit>
-[[gnu::noinline]] void sum_byte_tiles(Unit& unit, byte_tile_memory& memory) {
+/// M tiles of pixels, N of filters; runs all slices of the epilogue.
+template <int V, int M, int N, TileUnit Unit, class Epilogue>
+[[gnu::noinline]] void sum_byte_tiles(Unit& unit, byte_tile_memory& memory, Epilogue& epilogue) {
   const byte_tile_memory at = memory;
+  const int steps = at.groups * at.window_rows * at.window_tiles,
+            slices = (epilogue.slices() + steps - 1) / steps;  // with each step
   const char* prefetch = at.prefetch;
   constexpr std::ptrdiff_t weight_row = 4 * V, weight_tile = tile_rows * weight_row;
   const std::ptrdiff_t step = at.x_step, next = tile_rows * step;
@@ -70,6 +73,7 @@ template <int V, int M, int N, TileUnit Unit>
           unit.template add_bytes<2, 5, 6>();
         }
         if constexpr (M > 1 && N > 1) unit.template add_bytes<3, 5, 7>();
+        for (int k = 0; k < slices; ++k) epilogue.run_slice();
       }
       const bool last_phase = ++phase == at.phases;
       x += last_phase ? at.x_row - (at.phases - 1) * at.x_phase : at.x_phase;

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes y of the sums of one kernel (byte_tiles.hpp) while the next kernel's products run: tiles
+// are multiplied by a unit of their own, and the vector units are idle meanwhile. The sums wait in
+// memory until it stores its own, and before that the kernel runs all slices, of at most four pixels
+// of a block of filters, between its steps. What takes longer than the products delays them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
+#include <cordee/ops/engines/direct/int8/byte_region.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::ops {
+
+/// Consumes the sums of a kernel as soon as it ends.
+template <class Consume>
+struct immediate_epilogue {
+  const Consume& consume;
+
+  [[nodiscard]] static constexpr int slices() { return 0; }
+  static void run_slice() {}
+  static void finish() {}
+  void add(std::size_t sample, const byte_sums_chunk& sums) { consume(sample, sums); }
+};
+
+/// As `run_fused` of engine `direct`: y_of(sample) and epilogue_of(sample, block of filters).
+template <int V, class Y, class EpilogueOf>
+class deferred_epilogue {
+ public:
+  /// `pixels` of y.
+  deferred_epilogue(const Y& y_of, const EpilogueOf& epilogue_of, std::size_t pixels)
+      : y_of_(y_of), epilogue_of_(epilogue_of), pixels_(pixels) {}
+
+  /// So many calls of run_slice are left.
+  [[nodiscard]] int slices() const { return slices_; }
+
+  /// The sums of one block of filters, at most 32 pixels, which stay in memory.
+  void add(std::size_t sample, const byte_sums_chunk& sums) {
+    runs_[static_cast<std::size_t>(count_++)] = {sample, sums};
+    slices_ += static_cast<int>((sums.pixels + 3) / 4);
+  }
+  [[gnu::always_inline]] void run_slice() {
+    if (slices_ == 0) return;
+    --slices_;
+    const auto& [sample, sums] = runs_[static_cast<std::size_t>(first_)];
+    const auto f = static_cast<std::size_t>(sums.filter_block);
+    auto* const y = y_of_(sample) + (f * pixels_ + sums.first) * V;
+    const auto epilogue = epilogue_of_(sample, sums.filter_block);
+    if (pixel_ + 4 <= sums.pixels) {
+      constexpr std::size_t to_line = 64 / sizeof *y;
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < 4 * V; k += to_line)
+        epilogue.prefetch(y + (pixel_ + sums.next) * V + k);
+      epilogue.finish_four(sums.sums + pixel_ * V, y + pixel_ * V);
+      pixel_ += 4;
+    } else {
+      const auto finish_pixel = epilogue.of_block(0, y);
+      for (; pixel_ < sums.pixels; ++pixel_)
+        finish_pixel(pixel_ * V, load<std::int32_t, V>(sums.sums + pixel_ * V));
+    }
+    if (pixel_ < sums.pixels) return;
+    pixel_ = 0;
+    if (++first_ == count_) first_ = count_ = 0;
+  }
+  void finish() {
+    while (slices_ > 0) run_slice();
+  }
+
+ private:
+  struct run {
+    std::size_t sample;
+    byte_sums_chunk sums;
+  };
+  const Y& y_of_;
+  const EpilogueOf& epilogue_of_;
+  std::size_t pixels_;
+  std::array<run, std::size_t{2} * 2 * tile_rows> runs_;
+  int first_ = 0, count_ = 0;  // of runs_
+  std::size_t pixel_ = 0;      // of the first run
+  int slices_ = 0;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::ops
