@@ -26,6 +26,7 @@
 #include <cordee/ops/engines/amx/bf16/correlation.hpp>
 #include <cordee/ops/engines/amx/bf16/packed_weights.hpp>
 #include <cordee/ops/engines/amx/bf16/weight_gradient.hpp>
+#include <cordee/ops/engines/amx/bf16/weight_packing.hpp>
 #include <cordee/ops/engines/amx/int8/bytes.hpp>
 #include <cordee/ops/engines/amx/tiles/permission.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
@@ -97,9 +98,7 @@ struct amx_with {
                    N* packed,                         // tiles of fprop, then those of dgrad
                    cpu::stream s) {
     if constexpr (std::same_as<N, bfloat>) {
-      const tile_packed_weights forward(p, false);
-      forward.pack(master, packed, s);
-      tile_packed_weights(p, true).pack(master, packed + forward.size(), s);
+      pack_tiles(p, master, packed, packed + tile_packed_weights(p, false).size(), s);
     } else {
       others::template pack<N>(p, master, packed, s);
     }

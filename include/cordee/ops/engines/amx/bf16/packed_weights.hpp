@@ -11,14 +11,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
-#include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/precision/bf16.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -52,43 +49,11 @@ class tile_packed_weights {
     const std::ptrdiff_t tile = plan_.weight_tile(phase), steps = plan_.steps(phase);
     const int pair = q / 2 * 2, width = std::min(2, plan_.filter_columns - pair);
     packed += pair * steps * tile + (q - pair) * tile;
-    if (!plan_.backward && plan_.pixel == tile_channels && p_.in.channels % tile_channels == 0 &&
-        (q + 1) * tile_filters <= p_.filters)
-      return pack_squares(q, master, width * tile, packed);
     for (int c = 0; c < plan_.in_blocks; ++c)
       for (int r = 0; r < rows.taps; ++r)
         for (int chunk = 0; chunk < plan_.chunks(phase); ++chunk, packed += width * tile)
           pack_tile(phase, q, c, rows.first_tap + r * rows.tap_step, columns, chunk, master,
                     packed);
-  }
-  /// Column q of fprop where all blocks are full, by transposing squares in registers: the weights
-  /// of 32 channels become 16 filters for each channel and tap.
-  void pack_squares(int q, const float* master, std::ptrdiff_t step, bfloat* packed) const {
-    constexpr int V = std::min(tile_filters, lanes<float>);
-    thread_local scratch<float> memory;
-    const std::ptrdiff_t taps = std::ptrdiff_t{p_.window} * p_.window, run = tile_channels * taps,
-                         of_filter = p_.in.channels * taps;
-    float* const filters_of = memory.reserve(static_cast<std::size_t>(run) * tile_filters);
-    master += q * tile_filters * of_filter;
-    for (int c = 0; c < plan_.in_blocks; ++c, master += run) {
-      for (int n = 0; n < tile_filters; n += V)
-        for (std::ptrdiff_t i = 0; i < run; i += V) {
-          vec<float, V> square[std::size_t{V}];
-          for (int v = 0; v < V; ++v) square[v] = load<float, V>(master + (n + v) * of_filter + i);
-          transpose<float, V>(square);
-          for (int v = 0; v < V; ++v)
-            store<float, V>(filters_of + (i + v) * tile_filters + n, square[v]);
-        }
-      for (std::ptrdiff_t t = 0; t < taps; ++t, packed += step)
-        for (int i = 0; i < tile_channels; i += 2)
-          for (int n = 0; n < tile_filters; n += V) {
-            const float* const even = filters_of + (i * taps + t) * tile_filters + n;
-            store<std::uint32_t, V>(
-                reinterpret_cast<std::uint32_t*>(packed + i * tile_filters + 2 * n),
-                lane_conversion<bfloat, V>::pairs(load<float, V>(even),
-                                                  load<float, V>(even + taps * tile_filters)));
-          }
-    }
   }
   /// One tile: numbers of a chunk of the taps in window row r, of channel block c.
   void pack_tile(int phase, int q, int c, int r, const tile_phase& columns, int chunk,
