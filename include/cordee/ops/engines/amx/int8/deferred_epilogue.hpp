@@ -3,8 +3,8 @@
 //
 // Makes y of the sums of one kernel (byte_tiles.hpp) while the next kernel's products run: tiles
 // are multiplied by a unit of their own, and the vector units are idle meanwhile. The sums wait in
-// memory until it stores its own, and before that the kernel runs all slices, of at most four pixels
-// of a block of filters, between its steps. What takes longer than the products delays them.
+// memory until the kernel stores its own. Before that it runs all slices, of at most four pixels of
+// a block of filters, between its steps. What takes longer than the products delays them.
 #pragma once
 
 #include <array>
