@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/transports/threads.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
@@ -47,7 +49,8 @@ TEST_CASE("start: a member function runs on its object in another thread") {
   CHECK(second.id != std::this_thread::get_id());
 }
 
-TEST_CASE("thread: a trainer does without <thread>, <condition_variable> and <memory>") {
+TEST_CASE(
+    "thread: a trainer, over threads too, needs no <thread>, <condition_variable>, <memory>") {
   CHECK_FALSE(HEAVY_HEADER_INCLUDED);
 }
 

@@ -19,6 +19,7 @@
 #include <new>
 #include <string_view>
 
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/thread.hpp>
@@ -53,7 +54,7 @@ class cpu {
   /// Has `default_workers()` workers.
   [[gnu::cold]] cpu() : cpu(default_workers()) {}
   /// Has `workers` workers, the calling thread among them; 1 if `workers` is less.
-  explicit cpu(int workers) : pool_(std::max(1, workers)) {}
+  explicit cpu(int workers) : pool_(shared_pool::make(std::max(1, workers))) {}
 
   /// Workers of a `cpu{}` that the calling thread makes: its worker_limit, else the cores.
   [[nodiscard]] static int default_workers() {
@@ -109,6 +110,8 @@ class cpu {
   };
 
  private:
+  using shared_pool = detail::core::counted_ptr<detail::device::pool>;
+
   [[noreturn, gnu::cold, gnu::noinline]] static void throw_out_of_memory(std::size_t size) {
     throw error(concat("cpu: no memory for ", detail::core::grouped(size),
                        " bytes; use a smaller batch per rank or fewer ranks"));
@@ -137,7 +140,7 @@ class cpu {
     thread_local int workers = 0;  // 0: no limit
     return workers;
   }
-  detail::device::shared_pool pool_;
+  shared_pool pool_;
 };
 static_assert(Device<cpu>);
 

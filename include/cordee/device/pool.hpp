@@ -123,30 +123,4 @@ class pool {
   std::exception_ptr failure_;         // of the worker that has set failed_
 };
 
-/// A pool that its copies share; the last one ends it. Not std::shared_ptr, whose header and
-/// reference counts every program would compile (docs/compile_time.md).
-class shared_pool {
- public:
-  [[gnu::cold, gnu::noinline]] explicit shared_pool(int workers) : pool_(new counted(workers)) {}
-  [[gnu::cold, gnu::noinline]] shared_pool(const shared_pool& other) : pool_(other.pool_) {
-    pool_->owners.fetch_add(1, std::memory_order_relaxed);
-  }
-  [[gnu::cold]] shared_pool& operator=(shared_pool other) noexcept {
-    std::swap(pool_, other.pool_);
-    return *this;
-  }
-  [[gnu::cold, gnu::noinline]] ~shared_pool() {
-    if (pool_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete pool_;
-  }
-
-  [[nodiscard]] pool* get() const { return pool_; }
-
- private:
-  struct counted : pool {
-    using pool::pool;
-    std::atomic<int> owners{1};
-  };
-  counted* pool_;
-};
-
 }  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include <cordee/comm/transports/threads/exit_latch.hpp>
 #include <cordee/comm/transports/threads/world.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cpu.hpp>
@@ -157,7 +157,7 @@ class threads {
         : f(function),
           ranks(count),
           o(given),
-          world(std::make_shared<detail::comm::thread_world>(
+          world(detail::core::counted_ptr<detail::comm::thread_world>::make(
               ranks, detail::comm::checked_deadline(o.deadline, "threads::options{.deadline}"))),
           ended(ranks) {}
 
@@ -183,7 +183,7 @@ class threads {
     const F& f;
     const int ranks;
     const options o;
-    const std::shared_ptr<detail::comm::thread_world> world;
+    const detail::core::counted_ptr<detail::comm::thread_world> world;
     detail::comm::exit_latch ended;
     const std::optional<detail::device::local_rank> outer =
         detail::device::local_rank_scope::current();

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <thread>
 
 #include <doctest/doctest.h>
 
 #include <cordee/comm/transports/threads/context.hpp>
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/device/cpu.hpp>
 
 #include "tests/support/ranks.hpp"
@@ -32,7 +32,7 @@ void transfer(const thread_context& context, std::span<const send_op<cpu>> out,
 }  // namespace
 
 TEST_CASE("thread_context: a transfer that fails cancels the sends that no rank has claimed") {
-  const auto world = std::make_shared<thread_world>(2, 50ms);
+  const auto world = detail::core::counted_ptr<thread_world>::make(2, 50ms);
   const thread_context sender(world, 0, reducer_context), receiver(world, 1, reducer_context);
   std::array<std::byte, 100> x{}, y{};
   const std::array out{send_op<cpu>{1, {x.data(), x.size()}}};
@@ -44,7 +44,7 @@ TEST_CASE("thread_context: a transfer that fails cancels the sends that no rank 
 }
 
 TEST_CASE("thread_context: a duplicate is the same rank on another context") {
-  const auto world = std::make_shared<thread_world>(1, 1s);
+  const auto world = detail::core::counted_ptr<thread_world>::make(1, 1s);
   const thread_context context(world, 0, reducer_context), other = context.duplicate(2);
   CHECK(other.rank() == 0);
   CHECK(other.number() == 2);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,13 +17,14 @@
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/counted_ptr.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class thread_context {
  public:
-  thread_context(std::shared_ptr<thread_world> world, int rank, int context)
-      : world_(std::move(world)), rank_(rank), context_(context) {}
+  thread_context(const core::counted_ptr<thread_world>& world, int rank, int context)
+      : world_(world), rank_(rank), context_(context) {}
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int number() const { return context_; }
@@ -227,7 +227,7 @@ class thread_context {
   /// Up to so many bytes are copied into the queue, so that the sender need not wait.
   static constexpr std::size_t short_bytes = 1u << 13;
 
-  std::shared_ptr<thread_world> world_;
+  core::counted_ptr<thread_world> world_;
   int rank_, context_;
 };
 

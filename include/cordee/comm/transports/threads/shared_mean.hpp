@@ -26,7 +26,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-class shared_mean {
+class alignas(64) shared_mean {
  public:
   explicit shared_mean(int ranks)
       : entries_(static_cast<std::size_t>(ranks)), ranks_(static_cast<std::uint64_t>(ranks)) {}

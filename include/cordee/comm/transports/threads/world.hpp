@@ -5,11 +5,9 @@
 // first failure.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,9 +31,9 @@ class thread_world {
         deadline(wait_limit),
         first_failure(ranks),
         endpoints_(static_cast<std::size_t>(ranks * context_count)),
+        means_{shared_mean(ranks), shared_mean(ranks), shared_mean(ranks), shared_mean(ranks)},
         left_(static_cast<std::size_t>(ranks)) {
     for (endpoint& e : endpoints_) e.queues = std::vector<spsc_queue>(left_.size());
-    for (auto& m : means_) m = std::make_unique<shared_mean>(size);
   }
   thread_world(const thread_world&) = delete;
   thread_world& operator=(const thread_world&) = delete;
@@ -44,7 +42,7 @@ class thread_world {
   endpoint& endpoint_of(int rank, int context) {
     return endpoints_[static_cast<std::size_t>(rank * context_count + context)];
   }
-  shared_mean& mean_of(int context) { return *means_[static_cast<std::size_t>(context)]; }
+  shared_mean& mean_of(int context) { return means_[context]; }
 
   /// Records the first failure, which wakes every waiting rank. Returns whether this was the first.
   [[gnu::cold]] bool fail(int rank, const std::string& cause, bool stalled = false) {
@@ -149,11 +147,11 @@ class thread_world {
  private:
   [[gnu::cold, gnu::noinline]] void notify_all() {
     for (endpoint& e : endpoints_) e.waiter.notify_all();
-    for (const auto& m : means_) m->notify_all();
+    for (shared_mean& m : means_) m.notify_all();
   }
 
   std::vector<endpoint> endpoints_;
-  std::array<std::unique_ptr<shared_mean>, context_count> means_;
+  shared_mean means_[context_count];
   std::vector<std::atomic<bool>> left_;
 };
 
