@@ -58,10 +58,7 @@ class batch_norm_node {
         packed_(layout.template reserve_packed<real>(2 * padded())),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))) {
     ++layout.activations;  // statistics
-    layout.has_ghost_batches |= problem.ghost_batch > 0;
-    if (problem.in.pixels() == 1) layout.one_pixel_scales.push_back(layout.table[segment_]);
-    layout.next_segment += 2;
-    layout.next_statistic += 2;
+    layout.add_batch_norm(problem);
     layout.note_activation_size(B::numbers(problem.in));
     if constexpr (B::packs_by_table) {
       const auto channels = static_cast<std::size_t>(problem.in.channels);
@@ -208,10 +205,9 @@ class batch_norm_node {
   }
   // Where ranks share their statistics the values of all count: on a GPU, where count_ is this
   // rank's, batch_norm_settings::expect_several_values tests them.
-  [[gnu::noinline]] void expect_several_values(const forward_pass<B>& pass) const {
-    if (problem_.has_single_value(pass.samples) && takes_statistics(pass) &&
-        !pass.batch_norm_allreduce)
-      refuse_single_value(problem_, name_);
+  void expect_several_values(const forward_pass<B>& pass) const {
+    if (problem_.in.pixels() == 1 && takes_statistics(pass) && !pass.batch_norm_allreduce)
+      expect_several_samples(problem_, pass.samples, name_);
   }
   void expect_several_values() const {
     if (B::device::host_memory && count_ == 1) refuse_single_value(problem_, name_);

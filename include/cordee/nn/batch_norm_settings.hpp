@@ -29,6 +29,13 @@ namespace cordee::inline CORDEE_ABI::detail::nn {
       "of an epoch among them, on larger images, with batch_norm_over = 0, or freeze the layer"));
 }
 
+/// Does that if a pass over so many samples takes the variance of a single value.
+[[gnu::cold, gnu::noinline]] inline void expect_several_samples(const ops::batch_norm_problem& at,
+                                                                int samples,
+                                                                std::string_view scale) {
+  if (at.has_single_value(samples)) refuse_single_value(at, scale);
+}
+
 struct batch_norm_settings {
   /// State: sums statistics over ranks, if set; by the trainer, see
   /// trainer_options::batch_norm_over.

@@ -102,6 +102,13 @@ struct layout_builder {
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);
   }
+  /// Notes a batch norm of the next segments, and goes on to those behind.
+  [[gnu::cold, gnu::noinline]] void add_batch_norm(const detail::ops::batch_norm_problem& problem) {
+    has_ghost_batches |= problem.ghost_batch > 0;
+    if (problem.in.pixels() == 1) one_pixel_scales.push_back(table[next_segment]);
+    next_segment += 2;
+    next_statistic += 2;
+  }
 };
 
 /// Arguments of pack_parameters: masters in `plane` are converted to `packed`, which kernels read.

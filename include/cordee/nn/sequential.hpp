@@ -151,7 +151,8 @@ struct sequential {
   }();
   template <class B, extent In, std::size_t... I>
   [[gnu::cold]] static auto bind(layout_builder& layout, std::index_sequence<I...>) {
-    layout.note_activation_size(std::max({B::numbers(inputs<In>[I])..., B::numbers(out(In))}));
+    constexpr std::size_t largest = std::max({B::numbers(inputs<In>[I])..., B::numbers(out(In))});
+    layout.note_activation_size(largest);
     using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
         std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
     return bound_nodes{{Layers::template bind<B, inputs<In>[I]>(layout)}...};  // in order, in place

@@ -73,16 +73,15 @@ class settings {
   std::size_t same = 0, phrase = 0;  // behind the last ',' or ';' and blank; 0: none
   for (; same < a.size() && same < b.size() && a[same] == b[same]; ++same)
     if (a[same] == ' ' && same > 0 && (a[same - 1] == ',' || a[same - 1] == ';')) phrase = same;
-  const bool cuts = same > longest / 2;
-  const auto value = [&](std::string_view line) {
-    if (line.empty()) return std::string("none");
-    const std::size_t begin = line.find('\t') + 1;
-    return cuts && phrase > begin ? concat("...", line.substr(phrase, longest))
-                                  : std::string(line.substr(begin, longest));
+  const std::string_view named = a.empty() ? b : a, name = named.substr(0, named.find('\t'));
+  const bool cuts = same > longest / 2 && phrase > name.size();
+  const auto value = [&](std::string_view line) -> std::string_view {
+    if (line.empty()) return "none";
+    return line.substr(cuts ? phrase : line.find('\t') + 1, longest);
   };
-  const std::string_view named = a.empty() ? b : a;
-  return concat(named.substr(0, named.find('\t')), " differs: rank 0 has ", value(a), ", rank ",
-                other_rank, " has ", value(b), ": give every rank the same");
+  const std::string_view dots = cuts ? "..." : "";
+  return concat(name, " differs: rank 0 has ", dots, value(a), ", rank ", other_rank, " has ", dots,
+                value(b), ": give every rank the same");
 }
 
 /// 64 bits as two numbers of 32, which a double holds.
