@@ -9,12 +9,12 @@
 #include <cordee/core/config.hpp>
 
 #define CORDEE_VERSION_MAJOR 0
-#define CORDEE_VERSION_MINOR 1
+#define CORDEE_VERSION_MINOR 2
 #define CORDEE_VERSION_PATCH 0
 
 namespace cordee::inline CORDEE_ABI {
 
 /// "major.minor.patch", as the macros CORDEE_VERSION_MAJOR, _MINOR and _PATCH.
-inline constexpr std::string_view version = "0.1.0";
+inline constexpr std::string_view version = "0.2.0";
 
 }  // namespace cordee::inline CORDEE_ABI

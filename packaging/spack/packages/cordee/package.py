@@ -6,11 +6,11 @@ from spack.package import *
 class Cordee(CMakePackage):
     """Large-batch distributed training of convolutional networks, header-only C++20 and CUDA."""
 
-    # The tree that this file lies in is built by: spack dev-build cordee@0.1.0
+    # The tree that this file lies in is built by: spack dev-build cordee@0.2.0
     homepage = "https://example.org/cordee"
     license("Apache-2.0")
 
-    version("0.1.0")
+    version("0.2.0")
 
     variant("zlib", default=True, description="Read .gz data")
     variant("testing", default=False, description="Component testing")
