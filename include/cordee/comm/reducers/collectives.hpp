@@ -8,7 +8,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -134,17 +133,6 @@ template <class Communicator, class Real, Device D>
     comm.duplicate(agreement_context)
         .exchange(std::as_const(out).span(), std::as_const(in).span(), s);
   }
-}
-
-/// Whether all ranks hold the same 64 bits (a fingerprint of a table or of weights).
-template <class Communicator>
-bool equal_on_all_ranks(const Communicator& comm, std::uint64_t fingerprint) {
-  // Halves of 32 bits are exact in a double.
-  const auto high = static_cast<double>(fingerprint >> 32);
-  const auto low = static_cast<double>(fingerprint & 0xffffffffu);
-  std::array<double, 4> extremes{high, low, -high, -low};
-  allreduce_host(comm, extremes, reduce_op::max);
-  return extremes[0] == -extremes[2] && extremes[1] == -extremes[3];
 }
 
 }  // namespace detail::comm

@@ -131,12 +131,6 @@ concept HasSpectralRadius = requires(const R r, momentum_form form) {
   { r.spectral_radius(form) } -> std::convertible_to<double>;
 };
 
-/// A reducer that lists what would bring the spectral radius below 1.
-template <class R>
-concept HasRemedies = requires(const R r, momentum_form form) {
-  { r.remedies(form) } -> std::convertible_to<std::vector<std::string>>;
-};
-
 template <class R>
 concept HasResidualSlots = requires { requires static_cast<bool>(R::residual_slots); };
 /// Ranks hold parts of the optimizer's slots (sharded.hpp).

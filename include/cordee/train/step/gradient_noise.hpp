@@ -69,7 +69,6 @@ struct gradient_noise {
   /// Standard errors of the two means and, to first order, of their ratio, if steps were
   /// independent; 0 after a single step.
   [[nodiscard]] double squared_gradient_error() const { return core::sqrt(covariance(3, 1, 1)); }
-  [[nodiscard]] double trace_error() const { return core::sqrt(covariance(4, 2, 2)); }
   [[nodiscard]] double scale_error() const {
     const double r = scale();
     const double variance =
