@@ -3,6 +3,7 @@
 //
 // Scripted arrivals: tests/comm/reducers/server/staleness_clock.cpp. Through a trainer:
 // tests/train/server.cpp.
+#include <array>
 #include <thread>
 
 #include <doctest/doctest.h>
