@@ -13,7 +13,7 @@ endif()
 
 file(READ ${ROOT}/examples/README.md examples)
 file(GLOB programs RELATIVE ${ROOT}/examples ${ROOT}/examples/*.cpp ${ROOT}/examples/*.cu ${ROOT}/examples/*/main.cpp
-  ${ROOT}/examples/plan/measure.cpp ${ROOT}/examples/recipes/*.cpp ${ROOT}/examples/model_parallel/*.cpp)
+  ${ROOT}/examples/plan/measure.cpp ${ROOT}/examples/libtorch/*.cpp ${ROOT}/examples/recipes/*.cpp ${ROOT}/examples/model_parallel/*.cpp)
 foreach(program IN LISTS programs)
   string(FIND "${examples}" "](${program})" position)
   if(position EQUAL -1)

@@ -260,6 +260,27 @@ endforeach()
 cordee_refuses(large_batch.warmup ".*6.4 epochs of warm-up do not fit the 2 epochs" --batches 128,8192 --epochs 2)
 cordee_example_options(large_batch "--batches 128,512,2048,8192")
 
+if(TARGET cordee::libtorch)
+  # Half an epoch of 9,000 images of clothes.
+  cordee_example(lstm_legw MATCH "legw,128,0.4,0.5,1,36,0[.]"
+    NUMBER "36,(0[.][0-9]+)" 0.25 0.8 ARGS --epochs 0.5 --learning-rate 0.4 --ranks 2)  # 64.1, 60.2, 56.8
+  cordee_refuses(lstm_legw.rule "--rule is legw, linear or no_warmup, not .cubic." --rule cubic)
+  cordee_refuses(lstm_legw.warmup "--warmup: 64 epochs at this batch are longer than the run of 2" --batch 8192 --warmup 1)
+  cordee_refuses(lstm_legw.data "cannot read nowhere/t10k-images-idx3-ubyte .*scripts/get-data" --data nowhere)
+  cordee_example_options(lstm_legw "--warmup 0.02")
+  foreach(optimizer lamb adamw)
+    # Of 62 characters a guess has ln 62 = 4.13.
+    cordee_example(character_transformer.${optimizer} MATCH "${optimizer},64,0.004,0.2,1,36,"
+      NUMBER ",36,([0-9.]+)" 2 3.5 ARGS --optimizer ${optimizer} --epochs 0.2 --ranks 2)  # lamb 3.30, adamw 3.17
+  endforeach()
+  cordee_refuses(character_transformer.data "--data: nowhere is no text of 1,000 characters or more" --data nowhere)
+  cordee_refuses(character_transformer.optimizer "--optimizer is lamb or adamw, not .adam." --optimizer adam)
+  cordee_example_options(character_transformer "--warmup 0.03125")
+else()
+  cordee_skipped_without(libtorch example example.lstm_legw)
+  cordee_skipped_without(libtorch example example.character_transformer)
+endif()
+
 cordee_example(imagenet_shape MATCH "25557032 parameters, fp32 on cpu.*images/s, of the fastest of 1 steps"
   NUMBER "step 0: loss ([0-9.]+)," 5.5 8 ARGS --batch 1 --warmup 0 --steps 1)  # 6.56; ln 1000 = 6.91
 cordee_example_options(imagenet_shape "--batch 8")

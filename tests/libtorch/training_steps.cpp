@@ -17,6 +17,8 @@
 #include <cordee/precision/fp64.hpp>
 #include <cordee/train/trainer.hpp>
 
+#include "examples/libtorch/attention_model.hpp"
+#include "examples/libtorch/row_lstm.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/torch_fixture.hpp"
 
@@ -198,5 +200,65 @@ TEST_CASE("torch_model: a layer in autocast's bfloat16 computes with the weights
     trainer run{model, sgd{.momentum = 0}, fixed_rate{1}, ring{comm}};
     for (int k = 0; k < 3; ++k) run.step(samples(torch::kFloat), 24, k);
     CHECK(distance(flat(*net), flat(*plain)) < 1e-6);
+  });
+}
+
+namespace {
+
+/// The mean losses of eight steps over 24 samples, of which each rank has its part.
+template <class Net>
+std::vector<double> losses_on(int ranks, const example& all, const auto& make, const auto& loss) {
+  std::vector<std::shared_ptr<Net>> nets;
+  torch::manual_seed(2);
+  for (int r = 0; r < ranks; ++r) nets.push_back(make());
+  const auto parts = on_ranks(ranks, [&](threads comm) {
+    const auto net = nets[static_cast<std::size_t>(comm.rank())];
+    net->to(torch::kDouble);
+    torch_model<example, fp64> model{net, loss};
+    trainer run{model, sgd{}, fixed_rate{}, ring{comm}, {.bucket_bytes = 4096}};
+    const torch::Tensor rows = torch::arange(comm.rank(), 24, ranks);
+    const example own{all.data.index_select(0, rows), all.target.index_select(0, rows)};
+    std::vector<double> losses;
+    for (int k = 0; k < 8; ++k) losses.push_back(run.step(own, rows.size(0), k).train.loss / 24);
+    return losses;
+  });
+  std::vector<double> sums(8);
+  for (const auto& part : parts)
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += part[k];
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("torch_model: an LSTM and a transformer have the losses of one rank on two and five") {
+  torch::set_num_threads(1);
+  const torch::Tensor at = torch::arange(24 * 6 * 5, torch::kDouble).reshape({24, 6, 5});
+  const example rows{torch::sin(at * 0.37), torch::arange(24).remainder(3)};
+  const torch::Tensor text = torch::arange(24 * 7).remainder(11).remainder(5).reshape({24, 7});
+  const example sequences{text.slice(1, 0, 6), text.slice(1, 1, 7)};
+  const auto expect_alike = [](const auto& on) {
+    const std::vector<double> one = on(1);
+    CHECK(one.back() < one.front());
+    for (const int ranks : {2, 5}) {
+      CAPTURE(ranks);
+      const std::vector<double> several = on(ranks);
+      for (std::size_t k = 0; k < one.size(); ++k)
+        CHECK(several[k] == doctest::Approx(one[k]).epsilon(1e-12));
+    }
+  };
+  expect_alike([&](int ranks) {
+    return losses_on<examples::row_lstm>(
+        ranks, rows, [] { return std::make_shared<examples::row_lstm>(5, 8, 3); },
+        [](examples::row_lstm& net, const example& b) {
+          return torch::nn::functional::cross_entropy(net.forward(b.data), b.target);
+        });
+  });
+  expect_alike([&](int ranks) {
+    return losses_on<examples::attention_model>(
+        ranks, sequences, [] { return std::make_shared<examples::attention_model>(5, 6, 8, 2, 2); },
+        [](examples::attention_model& net, const example& b) {
+          return torch::nn::functional::cross_entropy(net.forward(b.data).flatten(0, 1),
+                                                      b.target.flatten());
+        });
   });
 }
