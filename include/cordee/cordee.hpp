@@ -90,6 +90,7 @@
 #include <cordee/nn/parameter_list.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/nn/pooling.hpp>
+#include <cordee/nn/recompute.hpp>
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet.hpp>

@@ -5,9 +5,9 @@
 // the library's model of types on the same numbers. Four ranks (one under self_comm) with unequal
 // shares of two micro-batches, which call ready() in different orders.
 //
-// The usual run has every exact optimizer over two reducers, and four optimizers over every one that
-// is exact and lossless; of these decentlam also over every topology. With CORDEE_ALL_TESTS it is
-// every pair of docs/matrix.md but kfac's.
+// The usual run has every exact optimizer over two reducers, and four optimizers over every one
+// that is exact and lossless; of these decentlam also over every topology. With CORDEE_ALL_TESTS
+// it is every pair of docs/matrix.md but kfac's.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -172,6 +172,15 @@ TEST_CASE(
     "rounding") {
   check_steps<fp16_network<tensor_core>, fp16_network<reference>>(1e-2);  // some units of 2^-11
 }
+TEST_CASE("ResNet-8 in half precision, its blocks recomputed: the same bits on a GPU, emulated") {
+  using recomputed =
+      resnet<8, fp16, emulated,
+             resnet_options{.image = {1, 8, 8}, .zero_gamma = false, .recompute = true},
+             tensor_core>;
+  CHECK(step<recomputed>(unprepared) == step<fp16_network<tensor_core>>(unprepared));
+  const auto frozen = [](auto& net, auto&) { net.freeze_batch_norm_at = 0; };
+  CHECK(step<recomputed>(frozen) == step<fp16_network<tensor_core>>(frozen));
+}
 // Statistics of 4 to 192 numbers, in another order of additions, change roundings of fp16.
 TEST_CASE(
     "ResNet-8: convolutions compute the statistics of batch norms, where these are the batch's") {

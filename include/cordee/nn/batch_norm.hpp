@@ -56,8 +56,8 @@ class batch_norm_node {
         mean_(layout.table[layout.next_statistic].offset),
         variance_(layout.table[layout.next_statistic + 1].offset),
         packed_(layout.template reserve_packed<real>(2 * padded())),
-        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))) {
-    ++layout.activations;  // statistics
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))),
+        coefficients_(layout.add_kept()) {
     layout.add_batch_norm(problem);
     layout.note_activation_size(B::numbers(problem.in));
     if constexpr (B::packs_by_table) {
@@ -82,6 +82,7 @@ class batch_norm_node {
     requires(B::computes_statistics)
   {
     ops::batch_statistics<real> out{};
+    if (pass.recomputes) return out;
     expect_several_values(pass);
     has_statistics_ = takes_statistics(pass) && !pass.batch_norm_allreduce &&
                       problem_.ghost_batches(pass.samples) == 1;
@@ -99,7 +100,11 @@ class batch_norm_node {
     x_ = x;
     const auto t = tensors(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
-    if (has_statistics_) {
+    if (pass.recomputes) {
+      (void)batch_norm_normalize<number, V, Epilogue>(
+          count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_,
+          pass.samples, t, residual, pass.s);
+    } else if (has_statistics_) {
       if constexpr (B::computes_statistics)
         count_ =
             batch_norm_normalize<number, V, Epilogue>(problem_, pass.samples, t, residual, pass.s);
@@ -213,7 +218,7 @@ class batch_norm_node {
     if (B::device::host_memory && count_ == 1) refuse_single_value(problem_, name_);
   }
   [[nodiscard]] real* saved(const forward_pass<B>& pass) const {
-    return pass.saved->template buffer_for<real>(activation_ + 1,
+    return pass.saved->template buffer_for<real>(coefficients_,
                                                  problem_.saved_size(pass.samples, V));
   }
   [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
@@ -255,7 +260,7 @@ class batch_norm_node {
   ops::batch_norm_problem problem_;
   std::size_t segment_;
   std::string_view name_;  // of the scale
-  std::size_t gamma_, beta_, mean_, variance_, packed_, activation_;
+  std::size_t gamma_, beta_, mean_, variance_, packed_, activation_, coefficients_;
   double count_ = 0;
   bool has_statistics_ = false;  // of this pass, from the convolution before
   const number* x_ = nullptr;

@@ -71,11 +71,16 @@ struct layout_builder {
   std::size_t next_segment = 0;      ///< Index of the next trainable segment.
   std::size_t next_statistic = 0;    ///< Index of the next running statistic.
   std::size_t packed_size = 0;       ///< Bytes of the packed parameters.
-  std::size_t activations = 0;       ///< Number of activation buffers.
+  std::size_t activations = 0;       ///< Number of activation buffers, without recomputed ones.
   std::size_t activation_bytes = 0;  ///< Their bytes for one sample, where these grow with samples.
-  std::size_t largest_activation = 0;  ///< The most numbers of a sample between two layers.
-  std::size_t quantized_layers = 0;    ///< Number of layers with a range of their input.
-  std::uint32_t dropouts = 0;          ///< Number of dropout layers.
+  /// Activations of the recomputed block whose layers are being bound (recompute.hpp); null: none
+  /// is.
+  detail::nn::buffer_sizes* block = nullptr;
+  detail::nn::buffer_sizes block_outputs{};  ///< Outputs of the recomputed blocks so far.
+  detail::nn::buffer_sizes block_stack{};    ///< The most that recomputed blocks have at a time.
+  std::size_t largest_activation = 0;        ///< The most numbers of a sample between two layers.
+  std::size_t quantized_layers = 0;          ///< Number of layers with a range of their input.
+  std::uint32_t dropouts = 0;                ///< Number of dropout layers.
   bool has_ghost_batches = false;  ///< Whether a batch norm has statistics of less than a batch.
   detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms of one pixel.
   /// The packed form of each parameter tensor, for engines that pack by table.
@@ -92,11 +97,19 @@ struct layout_builder {
   void add_packed(const detail::ops::packed_tensor& t) {
     tensors.push_back(tensors.empty() ? t : tensors.back().followed_by(t));
   }
-  /// The index of an activation buffer of so many bytes for each sample.
-  std::size_t add_activation(std::size_t bytes) {
+  /// The index of `buffers` activation buffers of so many bytes together for each sample, which
+  /// have consecutive indices. Those of a recomputed block last until the next block's pass.
+  std::size_t add_activation(std::size_t bytes, std::size_t buffers = 1) {
+    if (block != nullptr) {
+      block->bytes += bytes;
+      block->count += buffers;
+      return detail::nn::recomputed_activation;
+    }
     activation_bytes += bytes;
-    return activations++;
+    return std::exchange(activations, activations + buffers);
   }
+  /// The index of a buffer whose size does not grow with samples, and which lasts until backward.
+  std::size_t add_kept() { return activations++; }
   /// Records the numbers of a sample in a layer's input or output; largest_activation keeps the
   /// most.
   void note_activation_size(std::size_t numbers) {
@@ -143,6 +156,8 @@ struct forward_pass {
   detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
   const std::uint8_t* frozen = nullptr;    ///< (trainable segments): flags; null: none is set.
   detail::ops::dropout_numbers dropout{};  ///< The rate is 0 in evaluation.
+  /// Whether activations of this pass's first run are computed again: statistics are those of it.
+  bool recomputes = false;
 
   /// Whether passes leave this trainable segment as it is.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {

@@ -274,10 +274,10 @@ class network
         dropouts_(layout.dropouts),
         largest_activation_(std::max({layout.largest_activation, layer_backend::numbers(Input),
                                       layer_backend::numbers(Root::out(Input))})),
-        bytes_per_sample_(layout.activation_bytes +
+        bytes_per_sample_(layout.activation_bytes + layout.block_stack.bytes +
                           sizeof(number) *
                               (layer_backend::numbers(Input) + Classes + 2 * largest_activation_)),
-        saved_(target, layout.activations),
+        saved_(target, layout.activations, layout.block_stack),
         input_(target, 0),
         loss_gradient_(target, 0),
         metrics_(target, 1),

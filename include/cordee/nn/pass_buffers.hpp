@@ -44,28 +44,71 @@ class buffer_list {
   core::pod_vector<block*> blocks_;
 };
 
+/// Some activation buffers: their bytes for one sample together, and their number.
+struct buffer_sizes {
+  std::size_t bytes = 0, count = 0;
+
+  static constexpr std::size_t alignment = 256;
+  /// Their bytes for so many samples, each buffer rounded up to a multiple of `alignment`.
+  [[nodiscard]] constexpr std::size_t bytes_of(std::size_t samples) const {
+    return samples * bytes + count * alignment;
+  }
+};
+
+/// The index of the activations of recomputed blocks.
+inline constexpr std::size_t recomputed_activation = ~std::size_t{0} / 2;
+
 /// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
 /// they are plain values, and a network of a hundred of them is cheap to compile.
+///
+/// Those of recomputed blocks (recompute.hpp) lie on a stack: the outputs of the blocks before,
+/// then this block's output and what backward computes again, which the next block overwrites.
 template <class D>
 class activations {
  public:
-  [[gnu::cold]] activations(const D& device, std::size_t count) {
+  /// `stack` holds what recomputed blocks have at a time at most.
+  [[gnu::cold]] activations(const D& device, std::size_t count, const buffer_sizes& stack = {})
+      : stack_sizes_(stack) {
     while (buffers_.size() < count) buffers_.add(device, 0);
   }
   /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
   [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {
+    if (index >= recomputed_activation)
+      return reinterpret_cast<T*>(next_of_block(size * sizeof(T)));
     buffers_[index].reserve(size * sizeof(T));
     return reinterpret_cast<T*>(buffers_[index].span().data);
   }
+  /// The buffers that follow are of block `owner`, behind the outputs `before` of other blocks.
+  [[gnu::cold, gnu::noinline]] void begin_block(const void* owner, const buffer_sizes& before,
+                                                std::size_t samples) {
+    stack_.reserve(stack_sizes_.bytes_of(samples));
+    used_ = before.bytes_of(samples);
+    owner_ = owner;
+  }
+  /// Memory of the block for `size` bytes, behind that of the last call.
+  [[nodiscard, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
+    const std::size_t first = used_;
+    used_ +=
+        (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
+    expects(used_ <= stack_.size(), "recompute: a layer has more memory than it announced");
+    return stack_.span().data + first;
+  }
+  /// Whether the stack holds what block `owner` has computed.
+  [[nodiscard]] bool holds_block(const void* owner) const { return owner_ == owner; }
+
   [[nodiscard]] std::size_t bytes() const {
-    std::size_t sum = 0;
+    std::size_t sum = stack_.size();
     for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
     return sum;
   }
 
  private:
   buffer_list<D> buffers_;
+  buffer_sizes stack_sizes_;
+  buffer<std::byte, D> stack_;
+  std::size_t used_ = 0;
+  const void* owner_ = nullptr;
 };
 
 /// A pool of buffers for gradients of activations, as many as are in use at once. The buffer that

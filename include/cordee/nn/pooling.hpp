@@ -53,8 +53,8 @@ class max_pool_node {
   static constexpr bool skips_frozen_gradients = true;
   max_pool_node(const ops::max_pool_problem& problem, layout_builder& layout)
       : problem_(problem),
-        activation_(layout.add_activation((sizeof(number) + 1) * B::numbers(problem.out()))) {
-    ++layout.activations;  // of the maxima: a byte each
+        activation_(layout.add_activation((sizeof(number) + 1) * B::numbers(problem.out()),
+                                          2)) {  // of y, and of the maxima: a byte each
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
   }
   void pack_parameters(const pack_pass<B>&) const {}

@@ -9,6 +9,7 @@
 
 #include <cordee/nn/dropout.hpp>
 #include <cordee/nn/pooling.hpp>
+#include <cordee/nn/recompute.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet_options.hpp>
 
@@ -29,9 +30,10 @@ struct cifar_blocks {
   using last_norm = batch_norm<identity, batch_norm_options{S.zero_gamma ? 0 : 1, S.ghost_batch}>;
 
   template <int Channels, int Stride, class Shortcut>
-  using block =
+  using block = block_of<
+      S.recompute,
       residual<sequential<convolution<Channels, 3, Stride>, norm_relu, convolution<Channels, 3>>,
-               last_norm, Shortcut>;
+               last_norm, Shortcut>>;
   template <int Channels>
   using downsampling = block<Channels, 2,
                              std::conditional_t<S.shortcut == shortcut::a, subsample_pad<Channels>,

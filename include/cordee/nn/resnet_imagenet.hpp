@@ -16,6 +16,7 @@
 
 #include <cordee/nn/dropout.hpp>
 #include <cordee/nn/pooling.hpp>
+#include <cordee/nn/recompute.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet_options.hpp>
 
@@ -55,7 +56,8 @@ struct imagenet_blocks {
 
   using large_stem = sequential<convolution<64, 7, 2>, norm_relu, max_pool<3, 2>>;
   using small_stem = sequential<convolution<64, 3>, norm_relu>;
-  using first = std::conditional_t<S.stem == stem::large, large_stem, small_stem>;
+  using plain_first = std::conditional_t<S.stem == stem::large, large_stem, small_stem>;
+  using first = block_of<S.recompute, plain_first>;
 
   template <int Width, int Stride>
   using basic_body = sequential<convolution<Width, 3, Stride>, norm_relu, convolution<Width, 3>>;
@@ -65,9 +67,10 @@ struct imagenet_blocks {
                  convolution<4 * Width, 1>>;
 
   template <bool Bottleneck, int Width, int Stride, class Shortcut>
-  using block = residual<
-      std::conditional_t<Bottleneck, bottleneck_body<Width, Stride>, basic_body<Width, Stride>>,
-      last_norm, Shortcut>;
+  using block =
+      block_of<S.recompute, residual<std::conditional_t<Bottleneck, bottleneck_body<Width, Stride>,
+                                                        basic_body<Width, Stride>>,
+                                     last_norm, Shortcut>>;
 
   /// The shortcut is the identity only where neither stride nor channels change: in the first stage
   /// of basic blocks.

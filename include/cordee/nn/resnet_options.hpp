@@ -42,6 +42,10 @@ struct resnet_options {
   cordee::stem stem = cordee::stem::family_default;  ///< First layers.
   /// Whether there is dropout before the classifier, of the network's `dropout_rate`.
   bool dropout = false;
+  /// Whether backward computes the activations of ImageNet's stem and of each block again, with the
+  /// same bits: less memory, for nearly one more forward pass (recompute.hpp). Not in int8, a
+  /// compile error.
+  bool recompute = false;
 
   /// A copy with defaults for the options that are not set.
   [[nodiscard]] constexpr resnet_options with_defaults(const extent& default_image,

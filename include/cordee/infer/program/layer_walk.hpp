@@ -108,6 +108,10 @@ class layer_walk {
   value visit(layer_tag<stage<Layers...>>, const extent& in, const value& x) {
     return walk<sequential<Layers...>>(in, x);
   }
+  template <class L>
+  value visit(layer_tag<recompute<L>>, const extent& in, const value& x) {
+    return walk<L>(in, x);
+  }
   template <int Channels, int Stride, int GhostBatch>
   value visit(layer_tag<projection<Channels, Stride, GhostBatch>>, const extent& in,
               const value& x) {

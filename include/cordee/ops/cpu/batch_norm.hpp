@@ -187,6 +187,19 @@ void reduce_gradients(const batch_norm_problem& p, int samples, std::size_t lane
   }
 }
 
+/// y, by the coefficients of batch_norm_forward, or, with ghost_batch 0, of batch_norm_evaluate, in
+/// `t.saved`, which batch_norm_backward has not changed yet.
+template <class N, int V, class Epilogue>
+void batch_norm_normalize(const batch_norm_problem& p, int samples,
+                          const batch_norm_tensors<N, precision::wide<N>>& t,
+                          const N* residual,  // (samples, C / V, H, W, V), or null
+                          cpu::stream s) {
+  const std::size_t size = p.ghost_batch_size(samples);
+  for_each_block(samples, p.padded_channels(V) / V, s, [&](std::size_t n, std::size_t b) {
+    normalize_sample_block<N, V, Epilogue>(p, size, t, residual, n, b);
+  });
+}
+
 /// Training: normalises with the statistics of the batch and moves the running statistics towards
 /// them, or towards the mean over its ghost batches. Returns the number of values per channel that
 /// the statistics are taken over, on all ranks together: the `count` of batch_norm_backward.
@@ -200,8 +213,7 @@ double batch_norm_forward(const batch_norm_problem& p, int samples,
   expects(!allreduce || p.ghost_batches(samples) <= 1,
           "batch_norm: statistics shared by ranks are taken over whole batches; use "
           "ghost_batch = 0");
-  const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels(),
-                    size = p.ghost_batch_size(samples);
+  const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels();
   const batch_norm_sums moments(p, samples, V, t.scratch);
   double count = 0;
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
@@ -216,9 +228,7 @@ double batch_norm_forward(const batch_norm_problem& p, int samples,
                                            running_variance, allreduce);
         if (first == 0) count = n;  // the same for every range: one worker writes it
       });
-  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    normalize_sample_block<N, V, Epilogue>(p, size, t, residual, n, b);
-  });
+  batch_norm_normalize<N, V, Epilogue>(p, samples, t, residual, s);
   return count;
 }
 
@@ -241,10 +251,7 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
     row.inv_std[c] = static_cast<Real>(1 / deviation);
     row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) / deviation);
   }
-  const auto whole_batch = static_cast<std::size_t>(std::max(samples, 1));
-  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    normalize_sample_block<N, V, Epilogue>(p, whole_batch, t, residual, n, b);
-  });
+  batch_norm_normalize<N, V, Epilogue>({p.in, 0}, samples, t, residual, s);
 }
 
 /// Computes dx from dy. A ReLU masks dy, which so becomes the gradient of a residual; dx may be dy

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradient checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016): of a
+// block only its input and its output are kept; backward computes the block's activations again.
+//
+//   forward    y = f(x), in memory that the next recomputed block overwrites; a copy of y is kept
+//   backward   f(x) again, in the memory of later blocks' outputs, too; then dx of dy
+//
+// The bits are those of the block itself: batch norms keep their coefficients, so that statistics
+// are taken, exchanged between ranks and averaged once; dropout's numbers are functions of seed,
+// sample and layer. The price is nearly one more forward pass, without the statistics.
+//
+//   using block = recompute<residual<body, batch_norm<>>>;         // of a network of one's own
+//   resnet<50, fp32, cpu, resnet_options{.recompute = true}> net;  // ImageNet's stem, each block
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+
+#include <cordee/core/error.hpp>
+#include <cordee/nn/layer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::nn {
+
+template <class N>
+struct copy_op {
+  const N* from;
+  N* to;
+  CORDEE_HOST_DEVICE void operator()(std::size_t i) const { to[i] = from[i]; }
+};
+
+template <class B, class Node>
+class recompute_node {
+  using number = typename B::number;
+
+ public:
+  static constexpr bool skips_frozen_gradients = SkipsFrozenGradients<Node>;
+  /// `before`: the outputs of the recomputed blocks before it.
+  recompute_node(const Node& node, const buffer_sizes& before, std::size_t numbers)
+      : node_(node), before_(before), numbers_(numbers) {}
+
+  void pack_parameters(const pack_pass<B>& pass) const { node_.pack_parameters(pass); }
+
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    x_ = x;
+    pass_ = pass;
+    number* const y = begin_block();
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    for_each(pass.s, size(), copy_op<number>{node_.forward(pass, x), y});
+    return y;
+  }
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    // Backward has changed batch norms' coefficients.
+    expects(x_ != nullptr, "recompute: a second backward pass of one forward pass: call forward");
+    if (!pass_->saved->holds_block(this)) {
+      begin_block();
+      pass_->recomputes = true;
+      node_.forward(*pass_, x_);
+    }
+    x_ = nullptr;
+    return node_.backward(pass, dy, target, ready);
+  }
+
+ private:
+  [[nodiscard]] std::size_t size() const {
+    return static_cast<std::size_t>(pass_->samples) * numbers_;
+  }
+  /// Returns the memory of the output, before that of the activations.
+  number* begin_block() {
+    pass_->saved->begin_block(this, before_, static_cast<std::size_t>(pass_->samples));
+    return reinterpret_cast<number*>(pass_->saved->next_of_block(size() * sizeof(number)));
+  }
+
+  Node node_;
+  buffer_sizes before_;
+  std::size_t numbers_;  // of a sample's output
+  const number* x_ = nullptr;
+  std::optional<forward_pass<B>> pass_;  // the last one
+};
+
+}  // namespace detail::nn
+
+/// Layer L, whose activations backward computes again, once after each forward, else usage_error;
+/// see the header's top. Not within another
+/// recompute, a usage_error, and not in int8, a compile error: ranges would be observed twice.
+template <Layer L>
+struct recompute {
+  static constexpr extent out(const extent& in) { return L::out(in); }  ///< See Layer.
+  /// Adds the parameters of L, under the names that they have without recompute.
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    L::describe(in, registry);
+  }
+  /// See Layer.
+  template <class B, extent In>
+  [[gnu::cold]] static auto bind(layout_builder& layout) {
+    static_assert(!Quantized<typename B::precision>,
+                  "recompute: int8 observes ranges in forward, once: use fp32, bf16 or fp16");
+    expects(layout.block == nullptr, "recompute: a recomputed block is within another one");
+    const auto before = layout.block_outputs;
+    constexpr std::size_t numbers = B::numbers(out(In));
+    layout.block_outputs.bytes += sizeof(typename B::number) * numbers;
+    ++layout.block_outputs.count;
+    auto block = layout.block_outputs;
+    layout.block = &block;
+    const auto node = L::template bind<B, In>(layout);
+    layout.block = nullptr;
+    layout.block_stack.bytes = std::max(layout.block_stack.bytes, block.bytes);
+    layout.block_stack.count = std::max(layout.block_stack.count, block.count);
+    return detail::nn::recompute_node<B, std::remove_const_t<decltype(node)>>(node, before,
+                                                                              numbers);
+  }
+};
+
+namespace detail::nn {
+
+/// L, recomputed or not.
+template <bool Recomputed, Layer L>
+using block_of = std::conditional_t<Recomputed, recompute<L>, L>;
+
+}  // namespace detail::nn
+
+}  // namespace cordee::inline CORDEE_ABI
