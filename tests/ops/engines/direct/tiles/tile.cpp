@@ -129,6 +129,9 @@ TEST_CASE("tile: rows of common networks are cut into equal tiles, none of them 
   CHECK(equal(tiles_of<14, pair>(16), 2, 8));
   CHECK(equal(tiles_of<14, pair>(7), 1, 7));
   CHECK(equal(tiles_of<12, lengths<8, 7, 4, 1>>(28), 4, 7));  // not 8, 8, 8 and 4
+  const std::vector<piece> square_of_7 = tiles_of<14, pair>(49);
+  REQUIRE(square_of_7.size() == 4);  // not 8, 14, 14, 8 and five of one pixel
+  CHECK(square_of_7.back().length == 7);
   for (const int pixels : {28, 56, 112, 224})
     CHECK(equal(tiles_of<14, pair>(pixels), static_cast<std::size_t>(pixels) / 14, 14));
 }

@@ -174,7 +174,8 @@ using tile_lengths = std::conditional_t<
         std::conditional_t<many_registers<Real, V>, lengths<8, 7, 4, 1>, lengths<6, 4, 3, 1>>>>;
 
 /// Cuts `length` into tiles of lengths in L, at most Most: as equal as can be, so that none is too
-/// short to hide latency; a remainder is shared by the last two. Calls
+/// short to hide latency; a remainder is shared by the last two. Where no equal length is compiled,
+/// but the remainder of the widest is, and not short, it is the last: 49 is 14, 14, 14 and 7. Calls
 /// call.template operator()<Length>(first, n) for n adjacent tiles.
 template <int Most, int... L, class Call>
 void for_tiles(lengths<L...>, int length, const Call& call) {
@@ -194,7 +195,13 @@ void for_tiles(lengths<L...>, int length, const Call& call) {
   };
   while (first < length) {
     const int left = length - first, tiles = (left + widest - 1) / widest;
-    const int wanted = (left + tiles - 1) / tiles;
+    const int wanted = (left + tiles - 1) / tiles, rest = left % widest;
+    const bool equal = ((wanted == L) || ...), last = ((rest == L) || ...) && 2 * rest >= widest;
+    if (!equal && last) {
+      call.template operator()<widest>(first, left / widest);
+      first = length - rest;
+      continue;
+    }
     (void)(fits.template operator()<L>(wanted) || ...);
   }
 }
