@@ -241,9 +241,12 @@ class weight_gradient {
       if (p.window == 1 && p.stride == 1 && p.padding == 0)  // one long row
         area.columns *= std::exchange(area.rows, 1);
       for (int first = 0; first < V; first += channels) {
-        area.prefetch = p.window == 1 && first == 0  // the same band of the next channels
-                            ? static_cast<std::ptrdiff_t>(p.in.pixels()) * V
-                            : 0;
+        // The same band of the next channels, then a block of the next band of dy.
+        area.prefetch_dy = p.window == 1 && first == channels && channel / V < blocks;
+        area.prefetch = 0;
+        if (area.prefetch_dy) area.prefetch = area.columns * V + channel / V * area.dy_block;
+        if (p.window == 1 && first == 0)
+          area.prefetch = static_cast<std::ptrdiff_t>(p.in.pixels()) * V;
         tile(area, xs + first, dy + left * V, sum + form_.at(channel, r, s) + first * V);
       }
     }

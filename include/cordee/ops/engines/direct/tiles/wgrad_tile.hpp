@@ -29,6 +29,7 @@ struct pixel_area {
   std::ptrdiff_t dw_tap = 0, dw_block = 0;
   int taps = 1;                 // of the tile, that are added to dw
   std::ptrdiff_t prefetch = 0;  // how far ahead: of x, or with three taps of dy
+  bool prefetch_dy = false;     // with one tap, too
 };
 
 /// Sums of Taps x Blocks x Channels. They stay in registers across all rows: loading them for each
@@ -72,13 +73,15 @@ template <class X, int V, int Taps, int Blocks, int Channels>
   using Real = sum_of<X>;
   weight_sums<Real, V, Taps, Blocks, Channels> tile{};
   auto& sum = tile.sum;
-  const std::ptrdiff_t step = area.x_step, block = area.dy_block, ahead = area.prefetch;
+  const std::ptrdiff_t step = area.x_step, block = area.dy_block;
+  const bool ahead_of_x = Taps == 1 && !area.prefetch_dy;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
     const X *x_row = x, *dy_row = dy;
     for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
-      const X *px = x_row, *pd = dy_row;
-      for (const X* const end = pd + area.columns * V; pd != end; px += step, pd += V) {
-        __builtin_prefetch((Taps == 1 ? px : pd) + ahead);
+      const X *px = x_row, *pd = dy_row, *next = (ahead_of_x ? px : pd) + area.prefetch;
+      for (const X* const end = pd + area.columns * V; pd != end;
+           px += step, pd += V, next += ahead_of_x ? step : V) {
+        __builtin_prefetch(next);
         vec<X, V> d[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b) d[b] = load<X, V>(pd + b * block);
