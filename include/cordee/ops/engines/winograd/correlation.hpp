@@ -86,16 +86,11 @@ class winograd_correlation {
                           static_cast<std::size_t>(samples) * static_cast<std::size_t>(tiles_.rows),
                       outs = channel_blocks(out_.channels, V);
     if (rows == 0) return;
-    // Each part of the filters transforms x again: enough filters that this costs little.
-    const auto filter_parts = static_cast<std::size_t>(std::max(1, out_.channels / 128));
-    const std::size_t most = tile_rows_per_step<Real>(
-        tiles_, in_.channels + out_.channels / static_cast<int>(filter_parts), 28);
-    const std::size_t row_parts = std::max(
-        (rows + most - 1) / most, std::min(rows, static_cast<std::size_t>(device::workers_of(s))));
-    device::parallel_dynamic(s, row_parts * filter_parts, [&](std::size_t task) {
-      const std::size_t i = task / filter_parts, j = task % filter_parts;
-      run_part(rows * i / row_parts, rows * (i + 1) / row_parts, outs * j / filter_parts,
-               outs * (j + 1) / filter_parts, x, u, y, mode == write_mode::add);
+    const task_parts parts = parts_of(rows, static_cast<std::size_t>(device::workers_of(s)));
+    device::parallel_dynamic(s, parts.rows * parts.filters, [&](std::size_t task) {
+      const std::size_t i = task / parts.filters, j = task % parts.filters;
+      run_part(rows * i / parts.rows, rows * (i + 1) / parts.rows, outs * j / parts.filters,
+               outs * (j + 1) / parts.filters, x, u, y, mode == write_mode::add);
     });
   }
 
@@ -105,6 +100,29 @@ class winograd_correlation {
     scratch<Real> y;  // m: (16, filter blocks of the part, tiles, V)
     std::vector<tap> taps;
   };
+
+  struct task_parts {
+    std::size_t rows, filters;
+  };
+  /// Each part of the rows reads all weights, and each part of the filters transforms x again: as
+  /// few parts as the cache and the workers allow. The more channels, the more tiles to a part,
+  /// since weights that exceed the second-level cache are read from further away.
+  [[nodiscard]] task_parts parts_of(std::size_t rows, std::size_t workers) const {
+    const auto divided = [](std::size_t a, std::size_t b) { return (a + b - 1) / b; };
+    const auto row_parts = [&](int least) {
+      const int filters = std::min(out_.channels, 128);
+      return divided(rows, tile_rows_per_step<Real>(tiles_, in_.channels + filters, least));
+    };
+    const auto filter_parts = [&](int filters) {
+      return static_cast<std::size_t>(std::max(1, out_.channels / filters));
+    };
+    const std::size_t few = row_parts(std::clamp(in_.channels / 4, 28, 128)),
+                      tasks = workers > 1 ? 2 * workers : 1,
+                      filters =
+                          std::clamp(divided(tasks, few), filter_parts(256), filter_parts(128)),
+                      many = std::max(row_parts(28), std::min(rows, workers));
+    return {std::clamp(divided(tasks, filters), few, many), filters};
+  }
 
   /// Rows of tiles first .. last-1 of all samples, filter blocks k .. past-1.
   void run_part(std::size_t first, std::size_t last, std::size_t k, std::size_t past, const N* x,
