@@ -276,9 +276,12 @@ if(TARGET cordee::libtorch)
   cordee_refuses(character_transformer.data "--data: nowhere is no text of 1,000 characters or more" --data nowhere)
   cordee_refuses(character_transformer.optimizer "--optimizer is lamb or adamw, not .adam." --optimizer adam)
   cordee_example_options(character_transformer "--warmup 0.03125")
+  cordee_example(train_network MATCH "epoch 2/2" NUMBER "validation accuracy ([0-9.]+) % of 100 images" 50 100)  # 100
+  cordee_refuses(train_network.unknown "--network: there is no .vgg.: give alexnet" --network vgg)
 else()
   cordee_skipped_without(libtorch example example.lstm_legw)
   cordee_skipped_without(libtorch example example.character_transformer)
+  cordee_skipped_without(libtorch example example.train_network)
 endif()
 
 cordee_example(imagenet_shape MATCH "25557032 parameters, fp32 on cpu.*images/s, of the fastest of 1 steps"
