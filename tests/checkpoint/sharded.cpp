@@ -44,7 +44,7 @@ auto train(int ranks, const Make& make, const std::string& runs, bool resumes, i
   return on_ranks(ranks, [&](threads comm) {
     cut_model<fp32> model{.exact = true};
     const weight_average optimizer{adamw{.weight_decay = 0.1}, exponential_average{.decay = 0.9}};
-    trainer run{model, optimizer, constant_rate{}, make(comm), {.bucket_bytes = 4800}};
+    trainer run{model, optimizer, cut_rate{}, make(comm), {.bucket_bytes = 4800}};
     if (resumes) CHECK(run.resume(runs));
     CHECK(run.steps_taken() == (resumes ? saved_at : 0));
     while (run.steps_taken() < (async < 0 ? last : saved_at)) {

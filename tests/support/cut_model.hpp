@@ -26,11 +26,11 @@ inline constexpr std::array<segment, 6> cut_table{segment{"first.weight", kind::
                                                   segment{"seen", kind::statistic, 1984, 1}};
 inline constexpr std::size_t cut_plane = 2048, cut_trainable = 1984;
 
-inline double drawn(std::size_t i, int rank) {
+inline double cut_center(std::size_t i, int rank) {
   return std::sin(static_cast<double>(i * 13 + static_cast<std::size_t>(rank) * 977 + 1));
 }
 
-/// f_r(w) = sum (w - c_r)^2 / 2 with drawn c_r. Or, where `exact`, gradients that are integers
+/// f_r(w) = sum (w - c_r)^2 / 2 with random c_r. Or, where `exact`, gradients that are integers
 /// times ranks / samples, of the step and the samples alone: where samples are a power of two,
 /// their sums are exact in any order.
 template <class P>
@@ -55,7 +55,8 @@ struct cut_model {
   [[nodiscard]] cpu get_device() const { return cpu{1}; }
   void initialize(span_on<Real, cpu> plane, std::uint64_t) const {
     for (const segment& s : cut_table)
-      for (std::size_t i = s.offset; i < s.end(); ++i) plane[i] = static_cast<Real>(drawn(i, 99));
+      for (std::size_t i = s.offset; i < s.end(); ++i)
+        plane[i] = static_cast<Real>(cut_center(i, 99));
   }
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     return packed_parameters(cpu{1}, cut_plane);
@@ -76,7 +77,7 @@ struct cut_model {
     for (std::size_t k = 5; k-- > 0;) {
       for (std::size_t i = cut_table[k].offset; i < cut_table[k].end(); ++i)
         grads[i] += static_cast<Real>(
-            weight * (exact ? sum(i) : static_cast<double>(w.span()[i]) - drawn(i, rank)));
+            weight * (exact ? sum(i) : static_cast<double>(w.span()[i]) - cut_center(i, rank)));
       if (taken == poisoned_step && k == 4)
         grads[cut_table[4].offset] = std::numeric_limits<Real>::quiet_NaN();
       ready(k);
@@ -94,7 +95,7 @@ struct cut_model {
   }
 };
 
-struct constant_rate {
+struct cut_rate {
   double operator()(double) const { return 0.05; }
 };
 

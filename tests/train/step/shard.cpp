@@ -40,8 +40,7 @@ auto train(int ranks, const O& optimizer, const Make& make, std::int64_t poisone
   return on_ranks(ranks, [&](threads comm) {
     cut_model<P> model{.rank = comm.rank()};
     if (comm.rank() == comm.size() - 1) model.poisoned_step = poisoned;
-    trainer run{
-        model, optimizer, constant_rate{}, make(comm), {.bucket_bytes = 1200 * sizeof(float)}};
+    trainer run{model, optimizer, cut_rate{}, make(comm), {.bucket_bytes = 1200 * sizeof(float)}};
     REQUIRE(run.buckets().size() > 1);
     std::vector<bool> applied;
     for (int k = 0; k < 4; ++k) {
@@ -126,7 +125,7 @@ TEST_CASE("sharded: clipping, averages of weights and groups") {
 TEST_CASE("sharded: a rank of eight holds an eighth of the slots") {
   on_ranks(8, [](threads comm) {
     cut_model<fp32> model{.rank = comm.rank()};
-    trainer run{model, lamb{}, constant_rate{}, sharded{ring{comm}}};
+    trainer run{model, lamb{}, cut_rate{}, sharded{ring{comm}}};
     // 31 units of 64 numbers: the largest part has 4
     CHECK(run.shard().slot_bytes() <= 4 * 64 * 2 * sizeof(float));
     CHECK(run.shard().bytes() == run.shard().slot_bytes() / 2 * 3);
@@ -144,7 +143,7 @@ TEST_CASE("sharded: evaluation and saving use the average of weights") {
   const auto average_on = [](const auto& make) {
     return on_ranks(3, [&](threads comm) {
       cut_model<fp32> model{.rank = comm.rank()};
-      trainer run{model, weight_average{sgd{}, exponential_average{.decay = 0.5}}, constant_rate{},
+      trainer run{model, weight_average{sgd{}, exponential_average{.decay = 0.5}}, cut_rate{},
                   make(comm)};
       for (int k = 0; k < 3; ++k) CHECK(run.step(std::array{one_each(3)}, k).applied);
       std::vector<float> average;
@@ -162,7 +161,7 @@ TEST_CASE("sharded: frozen layers have no part") {
   const auto frozen_on = [](int ranks, const auto& make) {
     return on_ranks(ranks, [&](threads comm) {
       cut_model<fp32> model{.rank = comm.rank()};
-      trainer run{model, adamw{}, constant_rate{}, make(comm), {.freeze = "first."}};
+      trainer run{model, adamw{}, cut_rate{}, make(comm), {.freeze = "first."}};
       for (int k = 0; k < 3; ++k) CHECK(run.step(std::array{one_each(ranks)}, k).applied);
       return whole_state(run, 0);
     });
@@ -174,7 +173,7 @@ TEST_CASE("sharded: frozen layers have no part") {
 TEST_CASE("sharded: a rank of eight holds an eighth of slots and master weights") {
   on_ranks(8, [](threads comm) {
     cut_model<fp32> model{.rank = comm.rank()};
-    trainer run{model, lamb{}, constant_rate{}, sharded{ring{comm}, true}};
+    trainer run{model, lamb{}, cut_rate{}, sharded{ring{comm}, true}};
     CHECK(run.shard().bytes() <= 4 * 64 * 3 * sizeof(float));
     CHECK(7 * run.shard().bytes() <= 3 * cut_trainable * sizeof(float));
     CHECK(run.arena_bytes() == cut_plane * sizeof(float) + run.shard().bytes());
@@ -185,7 +184,7 @@ TEST_CASE("sharded: a rank of eight holds an eighth of slots and master weights"
     return error_message([&] {
       on_ranks(2, [&](threads comm) {
         auto own = model;
-        trainer run{own, sgd{}, constant_rate{}, sharded{ring{comm}, true}, {.freeze = frozen}};
+        trainer run{own, sgd{}, cut_rate{}, sharded{ring{comm}, true}, {.freeze = frozen}};
         return 0;
       });
     });
@@ -200,7 +199,7 @@ TEST_CASE("sharded: slots that begin as the weights and frozen layers are refuse
       cut_model<fp32> model{.rank = comm.rank()};
       trainer run{model,
                   weight_average{sgd{}, exponential_average{}},
-                  constant_rate{},
+                  cut_rate{},
                   sharded{two_shot{comm}},
                   {.freeze = "first."}};
       return 0;
