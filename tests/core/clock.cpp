@@ -7,6 +7,11 @@
 #else
 #define SSTREAM_INCLUDED false
 #endif
+#if defined(_GLIBCXX_FUNCTIONAL)
+#define FUNCTIONAL_INCLUDED true
+#else
+#define FUNCTIONAL_INCLUDED false
+#endif
 
 #include <doctest/doctest.h>
 
@@ -16,4 +21,5 @@ TEST_CASE("clock: steady_clock is declared, and no header of the library include
   const auto earlier = std::chrono::steady_clock::now();
   CHECK(std::chrono::steady_clock::now() >= earlier);
   CHECK_FALSE(SSTREAM_INCLUDED);
+  CHECK_FALSE(FUNCTIONAL_INCLUDED);
 }

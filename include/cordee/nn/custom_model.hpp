@@ -20,7 +20,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +28,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/function.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>

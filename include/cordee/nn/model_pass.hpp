@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string_view>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/function.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/nn/parameter_list.hpp>

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/function.hpp>
 #include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
