@@ -52,6 +52,8 @@ TEST_CASE("state_json: a state is read back as it was written") {
          back.fit.in_epoch.top5 == 12 && back.fit.in_epoch.count == 13));
   CHECK((back.schedule.size() == 2 && back.schedule[0] == 0.1 && std::isnan(back.schedule[1])));
   CHECK(back.reducer == s.reducer);
+  s.fit.in_epoch.top1 = -4;  // the model does not count them
+  CHECK(to_run_state(nlohmann::json::parse(to_json(s).dump())).fit.in_epoch.top1 < 0);
 }
 
 TEST_CASE("state_json: what no run can have is refused, with its name") {

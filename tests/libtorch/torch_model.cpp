@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/solo.hpp>
 #include <cordee/libtorch/torch_model.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/lamb.hpp>
@@ -229,4 +230,18 @@ TEST_CASE("torch_model: an infinity in a copied statistic skips that step, not t
       CHECK(total[0].item<double>() == (k < 1 ? 1 : k));
     }
   });
+}
+
+TEST_CASE("torch_model: accuracy where the function counts right predictions, else none") {
+  auto net = std::make_shared<two_layers>();
+  const example own = samples(torch::kFloat);
+  torch_model uncounted{net, [](two_layers& n, const example& b) { return loss_of(n, b); }};
+  trainer without{uncounted, sgd{}, fixed_rate{}, solo{}};
+  CHECK(std::isnan(without.step(own, 24, 0).train.accuracy()));
+  auto other = std::make_shared<two_layers>();
+  torch_model counted{other, [](two_layers& n, const example& b) {
+                        return std::pair{loss_of(n, b), std::int64_t{18}};
+                      }};
+  trainer with{counted, sgd{}, fixed_rate{}, solo{}};
+  CHECK(with.step(own, 24, 0).train.accuracy() == 0.75);
 }

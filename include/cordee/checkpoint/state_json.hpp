@@ -71,6 +71,15 @@ inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
   out = count_at<std::remove_cvref_t<decltype(out)>>(j, name);
 }
 
+/// As read_count; null: the model does not count them.
+inline void read_right_predictions(const nlohmann::json& j, const char* name, std::int64_t& out) {
+  out = -1;
+  if (!j.at(name).is_null()) read_count(j, name, out);
+}
+inline nlohmann::json right_predictions(std::int64_t count) {
+  return count < 0 ? nlohmann::json() : nlohmann::json(count);
+}
+
 /// One rank's state but the numbers that are tensors (snapshot.hpp).
 inline nlohmann::json to_json(const train::run_state& s) {
   nlohmann::json schedule = nlohmann::json::array();
@@ -101,8 +110,8 @@ inline nlohmann::json to_json(const train::run_state& s) {
           {"skipped", s.fit.skipped},
           {"in_epoch",
            {{"loss", to_json(s.fit.in_epoch.loss)},
-            {"top1", s.fit.in_epoch.top1},
-            {"top5", s.fit.in_epoch.top5},
+            {"top1", right_predictions(s.fit.in_epoch.top1)},
+            {"top5", right_predictions(s.fit.in_epoch.top5)},
             {"count", s.fit.in_epoch.count}}},
           {"schedule", std::move(schedule)},
           {"noise", std::move(noise)},
@@ -144,8 +153,8 @@ inline train::run_state to_run_state(const nlohmann::json& j) {
   read_count(j, "skipped", s.fit.skipped);
   const nlohmann::json& in_epoch = j.at("in_epoch");
   s.fit.in_epoch.loss = to_double(in_epoch.at("loss"));
-  read_count(in_epoch, "top1", s.fit.in_epoch.top1);
-  read_count(in_epoch, "top5", s.fit.in_epoch.top5);
+  read_right_predictions(in_epoch, "top1", s.fit.in_epoch.top1);
+  read_right_predictions(in_epoch, "top5", s.fit.in_epoch.top5);
   read_count(in_epoch, "count", s.fit.in_epoch.count);
   for (const nlohmann::json& x : j.at("schedule")) s.schedule.push_back(to_double(x));
   for (std::size_t k = 0; k < s.fit.noise.averages.size(); ++k)

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include <cordee/core/config.hpp>
@@ -178,7 +179,7 @@ struct data_batch : batch<D> {
 struct metrics {
   double loss = 0;  ///< Sum of the samples' losses.
   /// Samples whose label has the largest logit (`top1`), those whose label has one of the five
-  /// largest (`top5`), and all samples.
+  /// largest (`top5`), and all samples. Below 0: a model of your own does not count them.
   std::int64_t top1 = 0, top5 = 0, count = 0;
 
   /// Adds the sums of other samples.
@@ -193,9 +194,15 @@ struct metrics {
   [[nodiscard]] constexpr double mean_loss() const {
     return count ? loss / static_cast<double>(count) : 0;
   }
-  /// Share of samples that `top1` counts, 0 .. 1; 0 without samples.
-  [[nodiscard]] constexpr double accuracy() const {
-    return count ? static_cast<double>(top1) / static_cast<double>(count) : 0;
+  /// Share of samples that `top1` counts, 0 .. 1; 0 without samples, NaN if they are not counted.
+  [[nodiscard]] constexpr double accuracy() const { return share(top1); }
+  /// As `accuracy`, of `top5`.
+  [[nodiscard]] constexpr double top5_accuracy() const { return share(top5); }
+
+ private:
+  [[nodiscard]] constexpr double share(std::int64_t samples) const {
+    if (samples < 0) return std::numeric_limits<double>::quiet_NaN();
+    return count ? static_cast<double>(samples) / static_cast<double>(count) : 0;
   }
 };
 

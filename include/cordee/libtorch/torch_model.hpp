@@ -59,7 +59,7 @@ class torch_model : public custom_model<Data, P, D> {
 
   struct state {
     detail::libtorch::bound_tensors<Real> tensors;
-    std::function<torch::Tensor(const Data&)> loss;
+    std::function<std::pair<torch::Tensor, std::int64_t>(const Data&)> loss;
     std::function<void(bool)> set_training;
     torch_model_options options;
     std::vector<typename detail::libtorch::bound_tensors<Real>::accumulator> accumulators{};
@@ -92,11 +92,13 @@ class torch_model : public custom_model<Data, P, D> {
   /// See Model: backward writes every gradient of a step's first micro-batch.
   static constexpr bool overwrites_gradients = true;
 
-  /// loss(*module, batch) is the mean loss over the batch's samples, a tensor of one number.
-  /// Module is a torch::nn::Module or a torch::jit::Module. @throws usage_error for one without
-  /// parameters to train, and for an option that names no tensor.
+  /// loss(*module, batch) is the mean loss over the batch's samples, a tensor of one number; or a
+  /// std::pair of it and the number of samples that are predicted right, without which the run has
+  /// no accuracy. Module is a torch::nn::Module or a torch::jit::Module. @throws usage_error for
+  /// one without parameters to train, and for an option that names no tensor.
   template <class Module, class F>
-    requires std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&>
+    requires std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&> ||
+             std::is_invocable_r_v<std::pair<torch::Tensor, std::int64_t>, F&, Module&, const Data&>
   torch_model(std::shared_ptr<Module> module, F loss, torch_model_options options = {})
       : torch_model(make_state(module, std::move(loss), std::move(options))) {}
 
@@ -189,8 +191,12 @@ class torch_model : public custom_model<Data, P, D> {
                                            torch_model_options options) {
     expects(module != nullptr, "torch_model: the module is null");
     auto s = std::make_shared<state>(detail::libtorch::tensors_of(*module), std::move(options));
-    s->loss = [module, loss = std::move(loss)](const Data& data) mutable {
-      return loss(*module, data);
+    s->loss = [module, loss = std::move(loss)](
+                  const Data& data) mutable -> std::pair<torch::Tensor, std::int64_t> {
+      if constexpr (std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&>)
+        return {loss(*module, data), -1};
+      else
+        return loss(*module, data);
     };
     s->set_training = [module](bool on) { module->train(on); };
     for (std::size_t k = 0; k < s->tensors.trainable(); ++k) {
@@ -215,7 +221,7 @@ class torch_model : public custom_model<Data, P, D> {
       s.tensors.bind_gradients(s.gradients, s.mode);
       seed_pass(s, pass.update());
     }
-    torch::Tensor loss = s.loss(data);
+    auto [loss, right] = s.loss(data);
     if (!loss.defined() || loss.numel() != 1)
       throw usage_error(
           concat("torch_model: the function returns the mean loss of the batch, one "
@@ -234,7 +240,10 @@ class torch_model : public custom_model<Data, P, D> {
       }
       set_unused_ready(s, pass);
     }
-    return {.loss = loss.template item<double>() * count, .count = pass.update().count};
+    return {.loss = loss.template item<double>() * count,
+            .top1 = right,
+            .top5 = -1,
+            .count = pass.update().count};
   }
   // Random numbers are a function of the run's seed, the step, the place of the samples in it, and
   // the pass, as those of the library's own dropout.

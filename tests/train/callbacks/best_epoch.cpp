@@ -29,6 +29,16 @@ TEST_CASE("best_epoch: has the first of the best values, whichever measure") {
     }
 }
 
+TEST_CASE("best_epoch: the accuracy of a model that does not count right predictions is refused") {
+  const cordee::epoch_record e{.validation = cordee::metrics{.loss = 6, .top1 = -3, .count = 3}};
+  CHECK(cordee::detail::train::measure(validation_measure::loss, e, "best") == 2);
+  CHECK_THROWS_WITH_AS(
+      (void)cordee::detail::train::measure(validation_measure::accuracy, e, "best"),
+      "best: this model does not count right predictions (metrics::top1 is below 0): compare the "
+      "loss, or have the model count them",
+      cordee::error);
+}
+
 TEST_CASE("best_epoch: NaN and a gain of minimum_delta alone are no improvement") {
   best_epoch seen;
   CHECK_FALSE(seen.add(validation_measure::loss, std::nan(""), 0));

@@ -95,6 +95,20 @@ TEST_CASE("console: a line has the means over all steps since the line before") 
   CHECK(contains(text, "step 6/7220  epoch 0.50  loss 1.5000  top-1 25.0 %"));
 }
 
+TEST_CASE("console: no accuracy of a model that does not count right predictions") {
+  const std::string text = written([](std::FILE* out) {
+    console c{{.seconds = 0, .bar = false, .out = out}};
+    c.begin(plan);
+    step_record r = record_of(0);
+    r.train.top1 = -2;
+    c.step(r);
+    c.epoch({.last = r, .train = r.train, .validation = r.train});
+  });
+  CHECK(contains(text, "step 1/7220"));
+  CHECK(contains(text, "  | validation: loss"));
+  CHECK_FALSE(contains(text, "top-1"));
+}
+
 TEST_CASE("console: a further fit with the same object begins anew") {
   const std::string text = written([](std::FILE* out) {
     console c{{.seconds = 4, .bar = false, .out = out}};

@@ -31,9 +31,18 @@ constexpr std::string_view name_of(validation_measure m) {
                      " of a validation, and there is none: give fit validation{data} too"));
 }
 
-/// The measure in a record of `fit`. Throws error if nothing was validated.
+[[noreturn, gnu::cold]] inline void refuse_without_accuracy(std::string_view callback) {
+  throw error(concat(callback,
+                     ": this model does not count right predictions (metrics::top1 is "
+                     "below 0): compare the loss, or have the model count them"));
+}
+
+/// The measure in a record of `fit`. Throws error if nothing was validated, or if the model does
+/// not measure it.
 double measure(validation_measure m, const epoch_record& e, const auto& callback) {
   if (!e.validation) refuse_without_validation(m, callback);
+  if (m == validation_measure::accuracy && e.validation->top1 < 0)
+    refuse_without_accuracy(callback);
   return m == validation_measure::accuracy ? e.validation->accuracy() : e.validation->mean_loss();
 }
 

@@ -74,8 +74,7 @@ class console {
   /// Prints the epoch's metrics, and those of the validation.
   void epoch(const epoch_record& e) {
     const auto scores = [](const metrics& m) {
-      return concat("loss ", decimal::fixed(m.mean_loss(), 4), "  top-1 ",
-                    decimal::fixed(100 * m.accuracy(), 2), " %");
+      return concat("loss ", decimal::fixed(m.mean_loss(), 4), top1_of(m, 2));
     };
     std::string text = concat(bar_ ? "\r\x1b[K" : "", "epoch ",
                               decimal::general(std::min(e.last.epochs_seen, plan_.epochs), 4), "/",
@@ -95,6 +94,11 @@ class console {
   }
 
  private:
+  // Empty for a model that does not count right predictions.
+  static std::string top1_of(const metrics& m, int digits) {
+    if (m.top1 < 0) return {};
+    return concat("  top-1 ", decimal::fixed(100 * m.accuracy(), digits), " %");
+  }
   [[nodiscard]] std::string describe(const step_record& r, double speed) const {
     // By samples, not by steps, of which a batch that grows leaves fewer and longer ones.
     const double left = r.seconds / (r.epochs_seen - plan_.first_epoch) *
@@ -105,8 +109,7 @@ class console {
                        decimal::general(*r.clip_factor, 3), ")");
     return concat(
         "step ", r.info.step + 1, "/", r.steps, "  epoch ", decimal::fixed(r.info.epoch, 2),
-        "  loss ", decimal::fixed(recent_.mean_loss(), 4), "  top-1 ",
-        decimal::fixed(100 * recent_.accuracy(), 1), " %  lr ",
+        "  loss ", decimal::fixed(recent_.mean_loss(), 4), top1_of(recent_, 1), "  lr ",
         decimal::general(r.info.learning_rate, 4), "  ", decimal::fixed(speed, 0), " images/s  |g|",
         r.grad_norm_local ? " (rms of ranks)" : "", " ", decimal::general(r.grad_norm, 3), clipped,
         "  skipped ", r.skipped, "  left ", duration(left));

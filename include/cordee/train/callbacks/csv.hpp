@@ -72,14 +72,14 @@ class csv {
   void flush() {
     if (!row_) return;
     const step_record& r = *row_;
-    const auto count = static_cast<double>(r.train.count > 0 ? r.train.count : 1);
-    const auto share = [](double x) { return decimal::fixed(x, 6); };
+    // Empty for a model that does not count right predictions.
+    const auto share = [](double x) { return x >= 0 ? decimal::fixed(x, 6) : std::string(); };
     const auto number = [](double x) { return decimal::general(x, 9); };
     std::string line =
-        concat(r.info.step, ",", share(r.info.epoch), ",", number(r.info.learning_rate), ",",
-               number(r.train.mean_loss()), ",", share(static_cast<double>(r.train.top1) / count),
-               ",", share(static_cast<double>(r.train.top5) / count), ",", r.train.count, ",",
-               number(r.grad_norm), ",", r.skipped, ",", decimal::fixed(r.seconds, 3), ",");
+        concat(r.info.step, ",", decimal::fixed(r.info.epoch, 6), ",", number(r.info.learning_rate),
+               ",", number(r.train.mean_loss()), ",", share(r.train.accuracy()), ",",
+               share(r.train.top5_accuracy()), ",", r.train.count, ",", number(r.grad_norm), ",",
+               r.skipped, ",", decimal::fixed(r.seconds, 3), ",");
     detail::train::for_measurements(
         r, [&](const char*, const auto& value) { line += value ? number(*value) + "," : ","; });
     line += validation_

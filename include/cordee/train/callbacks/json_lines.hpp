@@ -109,12 +109,12 @@ class basic_json_lines {
   void add(const char* key, double value) {
     line_ += concat(",\"", key, "\":", std::isfinite(value) ? decimal::general(value, 9) : "null");
   }
-  // Without samples there is no mean.
+  // Without samples there is no mean, and not every model counts right predictions.
   void add(const std::string& prefix, const metrics& m) {
     const double count = m.count > 0 ? static_cast<double>(m.count) : std::nan("");
     add((prefix + "loss").c_str(), m.loss / count);
-    add((prefix + "top1").c_str(), static_cast<double>(m.top1) / count);
-    add((prefix + "top5").c_str(), static_cast<double>(m.top5) / count);
+    add((prefix + "top1").c_str(), m.count > 0 ? m.accuracy() : count);
+    add((prefix + "top5").c_str(), m.count > 0 ? m.top5_accuracy() : count);
   }
   void finish() { log_.put((line_ + "}\n").c_str()); }
 

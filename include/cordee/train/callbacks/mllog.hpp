@@ -26,6 +26,7 @@
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/json.hpp>
+#include <cordee/train/callbacks/best_epoch.hpp>
 #include <cordee/train/callbacks/record.hpp>
 #include <cordee/train/callbacks/step_log.hpp>
 #include <cordee/train/step/trust_ratio_quantiles.hpp>
@@ -111,6 +112,7 @@ class basic_mllog {
   }
   /// Writes eval_stop and eval_accuracy; without validation epoch_stop and lr.
   void epoch(const epoch_record& e) {
+    if (e.validation && e.validation->top1 < 0) refuse_without_accuracy("mllog");
     if (e.validation) {
       write("INTERVAL_END", "eval_stop", "null", numbered());
       point("eval_accuracy", e.validation->accuracy(), numbered());

@@ -15,6 +15,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/train/callbacks/best_epoch.hpp>
 #include <cordee/train/callbacks/record.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -67,6 +68,7 @@ struct target_accuracy {
   template <class Run>
   bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
     if (!e.validation) refuse_without_validation();
+    if (e.validation->top1 < 0) detail::train::refuse_without_accuracy("target_accuracy");
     if (reached || !(e.validation->accuracy() >= accuracy)) return false;
     const auto took = std::chrono::steady_clock::now() - begun;
     const auto& at = run.fit_state();

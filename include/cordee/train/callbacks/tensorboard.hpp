@@ -174,7 +174,7 @@ class basic_tensorboard {
     scalar(k, "train/skipped", static_cast<double>(r.skipped));
     if (r.train.count > 0) {
       scalar(k, "train/loss", r.train.mean_loss());
-      scalar(k, "train/accuracy", r.train.accuracy());
+      if (r.train.top1 >= 0) scalar(k, "train/accuracy", r.train.accuracy());
     }
     if (r.seconds > previous_seconds_)
       scalar(k, "train/images_per_second",
@@ -193,9 +193,9 @@ class basic_tensorboard {
     if (e.consensus_distance) scalar(k, "train/consensus_distance", *e.consensus_distance);
     if (e.validation && e.validation->count > 0) {
       scalar(k, "validation/loss", e.validation->mean_loss());
-      scalar(k, "validation/accuracy", e.validation->accuracy());
-      scalar(k, "validation/accuracy_top5",
-             static_cast<double>(e.validation->top5) / static_cast<double>(e.validation->count));
+      if (e.validation->top1 >= 0) scalar(k, "validation/accuracy", e.validation->accuracy());
+      if (e.validation->top5 >= 0)
+        scalar(k, "validation/accuracy_top5", e.validation->top5_accuracy());
     }
     flush();
   }
