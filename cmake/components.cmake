@@ -87,6 +87,7 @@ macro(cordee_find_component name)
   endif()
   if(cordee_found_${name})
     set(MPI_CXX_SKIP_MPICXX ON)  # MPI without its own C++ bindings
+    set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that adds this one by FetchContent links Torch's targets, too
     list(PREPEND CMAKE_MODULE_PATH ${cordee_components_folder})
     foreach(cordee_arguments IN LISTS cordee_${name}_PACKAGES)
       separate_arguments(cordee_arguments)

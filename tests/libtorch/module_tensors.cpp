@@ -67,3 +67,21 @@ TEST_CASE("module_tensors: names of the state_dict, kinds by the module that own
     if (twice) CHECK(found[k].other_names[0] == "again" + found[k].name.substr(5));
   }
 }
+
+TEST_CASE("module_tensors: biases of recurrent layers and of attention") {
+  struct both : torch::nn::Module {
+    both() {
+      register_module(
+          "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(3, 4).num_layers(2).bidirectional(true)));
+      register_module("attention", torch::nn::MultiheadAttention(4, 2));
+    }
+  };
+  int biases = 0;
+  for (const auto& t : tensors_of(*std::make_shared<both>())) {
+    CAPTURE(t.name);
+    const bool is_bias = t.name.find("bias") != std::string::npos;
+    CHECK((t.kind == kind::bias) == is_bias);
+    biases += is_bias;
+  }
+  CHECK(biases == 2 * 2 * 2 + 2);
+}

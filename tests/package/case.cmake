@@ -3,6 +3,8 @@
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
+file(STRINGS ${SOURCE}/include/cordee/core/version.hpp version REGEX "version = ")
+string(REGEX MATCH "[0-9]+[.][0-9]+" version "${version}")
 set(consumer ${CMAKE_CURRENT_LIST_DIR}/consumer)
 # Configures this project without what takes long to find.
 set(few_parts ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CMAKE_CXX_COMPILER=${COMPILER} -D CORDEE_TESTS=OFF

@@ -49,6 +49,9 @@ elseif(CASE STREQUAL "component_from_source")  # one that a project in C++ does 
   skip_without(zeromq)
   configure(-D METHOD=add_subdirectory -D CORDEE_SOURCE=${SOURCE} -D CORDEE_ZEROMQ=ON -D COMPONENTS=zeromq)
   build_and_run(consumer)
+elseif(CASE STREQUAL "torch_from_source")  # whose targets are found in this project's folder; without a compilation
+  skip_without(libtorch)
+  configure(-D METHOD=fetch_content -D CORDEE_SOURCE=${SOURCE} -D CORDEE_LIBTORCH=ON -D COMPONENTS=libtorch)
 elseif(CASE MATCHES "^without_(.+)$")
   set(component ${CMAKE_MATCH_1})
   foreach(needed IN LISTS cordee_${component}_NEEDS)

@@ -31,7 +31,7 @@ if(CASE MATCHES "^infer(_built)?$")  # a program in C, by CMake and by pkg-confi
   endif()
   set(program ${SOURCE}/tests/deploy/predict.c)
   file(WRITE ${WORK}/app/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\nproject(app LANGUAGES C)\n"
-    "find_package(cordee_infer 0.1 REQUIRED)\nadd_executable(app ${program})\ntarget_link_libraries(app cordee::infer)\n")
+    "find_package(cordee_infer ${version} REQUIRED)\nadd_executable(app ${program})\ntarget_link_libraries(app cordee::infer)\n")
   run(${CMAKE_COMMAND} -S ${WORK}/app -B ${WORK}/build -D CMAKE_C_COMPILER=${CC} -D CMAKE_PREFIX_PATH=${WORK}/moved)
   run(${CMAKE_COMMAND} --build ${WORK}/build)
   expect_error("error: cannot read ${WORK}/none: No such file" ${WORK}/build/app ${WORK}/none 1 1)

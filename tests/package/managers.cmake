@@ -11,7 +11,7 @@ if(CASE STREQUAL "debian")
   run(${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/deb)
   file(GLOB package ${WORK}/deb/libcordee-dev_*.deb)
   run(${DPKG_DEB} -x ${package} ${WORK}/unpacked)
-  configure(-D CMAKE_PREFIX_PATH=${WORK}/unpacked/usr -D VERSION=0.1)
+  configure(-D CMAKE_PREFIX_PATH=${WORK}/unpacked/usr -D VERSION=${version})
   build_and_run(consumer)
 elseif(CASE STREQUAL "conan")  # the recipe and its test_package, without network, in a home of its own
   find_program(CONAN conan)

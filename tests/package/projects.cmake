@@ -5,7 +5,7 @@
 if(CASE STREQUAL "find_package")  # after moving the installed files: the package is relocatable
   install_to(${prefix})
   file(RENAME ${prefix} ${WORK}/moved)
-  configure(-D CMAKE_PREFIX_PATH=${WORK}/moved -D VERSION=0.1)
+  configure(-D CMAKE_PREFIX_PATH=${WORK}/moved -D VERSION=${version})
   build_and_run(consumer)
 elseif(CASE STREQUAL "readme")  # README's project, with its own first program
   file(READ ${SOURCE}/README.md text)
@@ -50,6 +50,18 @@ elseif(CASE STREQUAL "with_cuda")  # a project compiled with CUDA gets cordee::c
     expect_error("on_gpu is compiled for the GPU architectures ${architectures}, but cordee::cuda needs 80 or later"
       ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D "CMAKE_CUDA_ARCHITECTURES=${architectures}")
   endforeach()
+  # README's project with CUDA; its program, compiled for the GPU, with --all.
+  file(WRITE ${WORK}/app/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\nproject(app LANGUAGES CXX CUDA)\n"
+    "include(FetchContent)\nFetchContent_Declare(cordee SOURCE_DIR ${SOURCE})\nFetchContent_MakeAvailable(cordee)\n"
+    "add_library(app OBJECT app.cu)\ntarget_link_libraries(app PRIVATE cordee::cuda)\n")
+  set(program "#include <cordee/cordee.hpp>\n")
+  if(ALL)
+    file(READ ${SOURCE}/examples/quick_start.cpp program)
+    string(REGEX REPLACE "fp32, cpu" "fp16, gpu" program "${program}")
+  endif()
+  file(WRITE ${WORK}/app/app.cu "${program}")
+  run(${CMAKE_COMMAND} -S ${WORK}/app -B ${WORK}/app_build -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CUDA_ARCHITECTURES=90)
+  run(${CMAKE_COMMAND} --build ${WORK}/app_build --target app)
   install_to(${prefix})
   expect_error("on_gpu is compiled for the GPU architectures 75, but cordee::cuda needs 80 or later"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/found -D CMAKE_CXX_COMPILER=${COMPILER} -D COMPONENTS=cuda
@@ -89,8 +101,8 @@ elseif(CASE STREQUAL "old_compiler")
     -D CMAKE_PREFIX_PATH=${prefix})
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})
-  expect_error("compatible with requested version \"0.2\""
-    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D VERSION=0.2)
+  expect_error("compatible with requested version \"0.99\""
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D VERSION=0.99)
 elseif(CASE STREQUAL "options")
   include(${SOURCE}/cmake/components.cmake)
   foreach(component IN LISTS cordee_absent)

@@ -38,6 +38,13 @@ inline std::string join(std::string_view module, std::string_view leaf) {
   return module.empty() ? std::string(leaf) : std::string(module) + "." + std::string(leaf);
 }
 
+/// Of the last part of a parameter's name, as LibTorch's layers have it: recurrent ones, for each
+/// layer and direction, bias_ih_l0, bias_hh_l0, …, attention in_proj_bias, others bias.
+inline bool names_bias(std::string_view name) {
+  return name == "bias" || name == "in_proj_bias" || name.starts_with("bias_ih_l") ||
+         name.starts_with("bias_hh_l");
+}
+
 class tensor_collector {
  public:
   void add(std::string name, const torch::Tensor& tensor, bool is_parameter, bool of_norm) {
@@ -47,7 +54,7 @@ class tensor_collector {
       all_[known->second].other_names.push_back(std::move(name));
       return;
     }
-    const bool is_bias = name == "bias" || name.ends_with(".bias");
+    const bool is_bias = names_bias(std::string_view(name).substr(name.rfind('.') + 1));
     const cordee::kind what = !is_parameter ? kind::statistic
                               : of_norm     ? (is_bias ? kind::shift : kind::scale)
                                             : (is_bias ? kind::bias : kind::weight);

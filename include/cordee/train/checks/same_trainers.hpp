@@ -142,7 +142,8 @@ template <class M, class O, class S, class R>
 /// An error that every rank throws.
 class shared_error : public error {
  public:
-  using error::error;
+  // Not `using error::error`: nvcc 13.0 does not compile the inherited default argument.
+  explicit shared_error(const std::string& message) : error(message) {}
 };
 /// Aborts the peers of a rank that ends by `failure`, unless they throw it too.
 template <class Communicator>
