@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine of processors with tiles (AMX): bf16 by products of tiles, all else by engines
-// `winograd` and `direct`.
+// The engine of processors with tiles (AMX): bf16 and the bytes of int8 by products of tiles, all
+// else by engines `winograd` and `direct`.
 //
 // Activations of bf16 lie in blocks of 32 channels, of which a pixel is a row of a tile; of 16
 // where there are fewer than 32, and all together where there are at most four. The packed weights
