@@ -92,6 +92,9 @@ class batch_norm_node {
     return out;
   }
 
+  /// Its y is that of a recomputed block.
+  void write_block_output() { activation_ = block_output; }
+
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
     expect_several_values(pass);

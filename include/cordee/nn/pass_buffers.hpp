@@ -58,6 +58,9 @@ struct buffer_sizes {
 /// The index of the activations of recomputed blocks.
 inline constexpr std::size_t recomputed_activation = ~std::size_t{0} / 2;
 
+/// The index of the output of a recomputed block, for the layer that computes it.
+inline constexpr std::size_t block_output = recomputed_activation + 2;  // layers have two at most
+
 /// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
 /// they are plain values, and a network of a hundred of them is cheap to compile.
 ///
@@ -74,29 +77,23 @@ class activations {
   /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
   [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {
+    if (index == block_output) return reinterpret_cast<T*>(output_);
     if (index >= recomputed_activation)
       return reinterpret_cast<T*>(next_of_block(size * sizeof(T)));
     buffers_[index].reserve(size * sizeof(T));
     return reinterpret_cast<T*>(buffers_[index].span().data);
   }
   /// The buffers that follow are of block `owner`, behind the outputs `before` of other blocks.
-  [[gnu::cold, gnu::noinline]] void begin_block(const void* owner, const buffer_sizes& before,
-                                                std::size_t samples) {
+  /// Returns the memory of its own output, of `size` bytes.
+  [[gnu::cold, gnu::noinline]] std::byte* begin_block(const void* owner, const buffer_sizes& before,
+                                                      std::size_t samples, std::size_t size) {
     stack_.reserve(stack_sizes_.bytes_of(samples));
     used_ = before.bytes_of(samples);
     owner_ = owner;
-  }
-  /// Memory of the block for `size` bytes, behind that of the last call.
-  [[nodiscard, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
-    const std::size_t first = used_;
-    used_ +=
-        (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
-    expects(used_ <= stack_.size(), "recompute: a layer has more memory than it announced");
-    return stack_.span().data + first;
+    return output_ = next_of_block(size);
   }
   /// Whether the stack holds what block `owner` has computed.
   [[nodiscard]] bool holds_block(const void* owner) const { return owner_ == owner; }
-
   [[nodiscard]] std::size_t bytes() const {
     std::size_t sum = stack_.size();
     for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
@@ -104,11 +101,21 @@ class activations {
   }
 
  private:
+  // Memory of the block for `size` bytes, behind that of the last call.
+  [[nodiscard, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
+    const std::size_t first = used_;
+    used_ +=
+        (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
+    expects(used_ <= stack_.size(), "recompute: a layer has more memory than it announced");
+    return stack_.span().data + first;
+  }
+
   buffer_list<D> buffers_;
   buffer_sizes stack_sizes_;
   buffer<std::byte, D> stack_;
   std::size_t used_ = 0;
   const void* owner_ = nullptr;
+  std::byte* output_ = nullptr;
 };
 
 /// A pool of buffers for gradients of activations, as many as are in use at once. The buffer that

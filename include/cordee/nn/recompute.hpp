@@ -4,7 +4,7 @@
 // Gradient checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016): of a
 // block only its input and its output are kept; backward computes the block's activations again.
 //
-//   forward    y = f(x), in memory that the next recomputed block overwrites; a copy of y is kept
+//   forward    y = f(x); all but y in memory that the next recomputed block overwrites
 //   backward   f(x) again, in the memory of later blocks' outputs, too; then dx of dy
 //
 // The bits are those of the block itself: batch norms keep their coefficients, so that statistics
@@ -49,8 +49,9 @@ class recompute_node {
     x_ = x;
     pass_ = pass;
     number* const y = begin_block();
+    const number* const computed = node_.forward(pass, x);
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
-    for_each(pass.s, size(), copy_op<number>{node_.forward(pass, x), y});
+    if (computed != y) for_each(pass.s, size(), copy_op<number>{computed, y});
     return y;
   }
   template <class Ready>
@@ -73,8 +74,8 @@ class recompute_node {
   }
   /// Returns the memory of the output, before that of the activations.
   number* begin_block() {
-    pass_->saved->begin_block(this, before_, static_cast<std::size_t>(pass_->samples));
-    return reinterpret_cast<number*>(pass_->saved->next_of_block(size() * sizeof(number)));
+    return reinterpret_cast<number*>(pass_->saved->begin_block(
+        this, before_, static_cast<std::size_t>(pass_->samples), size() * sizeof(number)));
   }
 
   Node node_;
@@ -108,12 +109,16 @@ struct recompute {
     ++layout.block_outputs.count;
     auto block = layout.block_outputs;
     layout.block = &block;
-    const auto node = L::template bind<B, In>(layout);
+    auto node = L::template bind<B, In>(layout);
     layout.block = nullptr;
+    if constexpr (requires { node.write_block_output(); }) {
+      node.write_block_output();
+      block.bytes -= sizeof(typename B::number) * numbers;
+      --block.count;
+    }
     layout.block_stack.bytes = std::max(layout.block_stack.bytes, block.bytes);
     layout.block_stack.count = std::max(layout.block_stack.count, block.count);
-    return detail::nn::recompute_node<B, std::remove_const_t<decltype(node)>>(node, before,
-                                                                              numbers);
+    return detail::nn::recompute_node<B, decltype(node)>(node, before, numbers);
   }
 };
 

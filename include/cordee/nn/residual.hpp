@@ -64,6 +64,8 @@ struct residual_node {
     norm.pack_parameters(pass);
     shortcut.pack_parameters(pass);
   }
+  void write_block_output() { norm.write_block_output(); }
+
   template <class B, class N>
   const N* forward(const forward_pass<B>& pass, const N* x) {
     const N* const z = detail::nn::forward_before(body, pass, x, norm);
