@@ -15,11 +15,11 @@
 #include <cordee/cordee.hpp>
 #include <cordee/libtorch.hpp>
 
-#include "../options.hpp"
-#include "networks/alexnet.hpp"
-#include "networks/efficientnet_b0.hpp"
-#include "networks/googlenet.hpp"
-#include "networks/network_in_network.hpp"
+#include "examples/libtorch/networks/alexnet.hpp"
+#include "examples/libtorch/networks/efficientnet_b0.hpp"
+#include "examples/libtorch/networks/googlenet.hpp"
+#include "examples/libtorch/networks/network_in_network.hpp"
+#include "examples/options.hpp"
 
 using namespace cordee;
 
