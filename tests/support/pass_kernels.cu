@@ -8,6 +8,7 @@
 // Covers: include/cordee/train
 #include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/nn/quantization.hpp>
+#include <cordee/nn/recompute.hpp>
 #include <cordee/ops/dropout.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
@@ -41,6 +42,7 @@ OPERATION(normalize_bytes_fp16, normalize_bytes_op<cordee::half>)
 OPERATION(convert_fp16, convert_op<float, cordee::half>)
 OPERATION(set_zero, set_zero_op<float>)
 OPERATION(dropout_fp16, dropout_op<cordee::half>)
+OPERATION(copy_fp16, cordee::detail::nn::copy_op<cordee::half>)
 OPERATION(subsample_fp16, subsample_op<cordee::half>)
 OPERATION(subsample_backward_fp16, subsample_backward_op<cordee::half>)
 

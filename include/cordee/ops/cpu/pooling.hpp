@@ -241,9 +241,10 @@ template <class N, int V>
         vector sum = mode == write_mode::add ? load<N, W>(dx + lane) : vector{};
         // Loops of known lengths take half of the time in bf16. A window of three has these where
         // the stride is two.
-        if (count == 1 && across <= 2)
+        const bool few = across == 1 || across == 2;  // 0: no window reads this column
+        if (count == 1 && few)
           sum = across == 1 ? windows.add_to(sum, 1, 1) : windows.add_to(sum, 1, 2);
-        else if (count == 2 && across <= 2)
+        else if (count == 2 && few)
           sum = across == 1 ? windows.add_to(sum, 2, 1) : windows.add_to(sum, 2, 2);
         else
           sum = windows.add_to(sum, count, across);
