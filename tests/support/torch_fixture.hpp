@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct two_layers : torch::nn::Module {
   torch::nn::Linear first{nullptr}, second{nullptr};
   torch::nn::LayerNorm norm{nullptr};
   explicit two_layers(std::uint64_t seed = 1) {
+    static std::mutex generator;  // LibTorch has one for the process, and ranks are threads
+    const std::lock_guard lock(generator);
     torch::manual_seed(seed);
     first = register_module("first", torch::nn::Linear(6, 8));
     norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({8})));
