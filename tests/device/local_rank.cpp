@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <string>
@@ -20,7 +21,8 @@ namespace {
 
 /// Chooses its ordinal as device/cuda.cuh does, on a machine with `gpus` GPUs.
 struct counted_gpu {
-  static inline int gpus = 4, queries = 0;  // queries of their number
+  static inline int gpus = 4;
+  static inline std::atomic<int> queries = 0;  // of their number, by ranks as threads
   int ordinal;
   counted_gpu() : ordinal(default_ordinal([] { return ++queries, gpus; }, [] { return 3; })) {}
 };
