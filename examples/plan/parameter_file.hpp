@@ -44,7 +44,7 @@ class parameter_file {
     }
     return f.finish();
   }
-  /// Integers, which are not trained, are left out; running_ statistics are told by their names,
+  /// Integers, which are not trained, are left out; running_ statistics are found by their names,
   /// biases by their one side.
   static parameter_list read_weights(const cordee::detail::io::tensor_file& file) {
     parameter_file f;
