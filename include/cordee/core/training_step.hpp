@@ -150,13 +150,6 @@ struct batch {
   [[nodiscard]] constexpr double unscaled_loss_weight() const {
     return static_cast<double>(ranks) / static_cast<double>(global_samples);
   }
-  /// Returns a copy with this loss scale and epoch.
-  [[nodiscard]] constexpr batch with_loss_scale(double scale, double at_epoch) const {
-    batch b = *this;
-    b.loss_scale = scale;
-    b.epoch = at_epoch;
-    return b;
-  }
 };
 
 /// One micro-batch of this rank of data of your own: what the trainer must know of it, and the
@@ -164,14 +157,6 @@ struct batch {
 template <class Data, class D>
 struct data_batch : batch<D> {
   const Data* data = nullptr;  ///< The samples, in the form that the model reads.
-
-  /// Returns a copy with this loss scale and epoch.
-  [[nodiscard]] constexpr data_batch with_loss_scale(double scale, double at_epoch) const {
-    data_batch b = *this;
-    b.loss_scale = scale;
-    b.epoch = at_epoch;
-    return b;
-  }
 };
 
 /// Sums over samples, so that metrics of micro-batches and ranks add up. A mixed sample is counted

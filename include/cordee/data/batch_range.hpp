@@ -28,8 +28,8 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/data/loader_options.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -57,11 +57,6 @@ concept BatchesByNumber = !Iterable<F> && std::invocable<F&, std::int64_t>;
 template <class F>
 concept BatchesInTurn = !Iterable<F> && !BatchesByNumber<F> && std::invocable<F&>;
 
-template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
-
 /// What is drawn from R: an element, or what the function returns.
 template <class R>
 decltype(auto) draw_from(R& source, auto& at, std::int64_t n) {
@@ -73,14 +68,12 @@ decltype(auto) draw_from(R& source, auto& at, std::int64_t n) {
     return source();
 }
 /// Of functions nothing.
-template <class R>
-struct iterator_of {
-  using type = int;
-};
-template <Iterable R>
-struct iterator_of<R> {
-  using type = decltype(std::begin(std::declval<R&>()));
-};
+auto begin_of(auto& source) {
+  if constexpr (Iterable<decltype(source)>)
+    return std::begin(source);
+  else
+    return 0;
+}
 // Declared only: the type without std::optional.
 template <class T>
 T item_of(const T&);
@@ -97,13 +90,12 @@ template <class R, class Count, class D = cpu>
            detail::data::BatchesInTurn<std::remove_reference_t<R>>
 class batch_range {
   using source = std::remove_reference_t<R>;
-  using iterator = typename detail::data::iterator_of<source>::type;
+  using iterator = decltype(detail::data::begin_of(std::declval<source&>()));
   using drawn = decltype(detail::data::draw_from(
       std::declval<source&>(), std::declval<std::optional<iterator>&>(), std::int64_t{}));
   static constexpr bool iterates = detail::data::Iterable<source>,
                         repeats = detail::data::MultiPass<source>,
                         seeks = repeats || detail::data::BatchesByNumber<source>,
-                        ends = detail::data::is_optional<std::remove_cvref_t<drawn>>,
                         refers = repeats && std::is_lvalue_reference_v<drawn>;
 
  public:
@@ -137,24 +129,18 @@ class batch_range {
     }
     expects(options_.updates <= most_samples / options.global_batch,
             "batch_range: an epoch has more than 2^53 samples");
+    plan_ = {options_.updates * options.global_batch, options.global_batch, last_batch::drop};
   }
 
   /// Samples of an epoch over all ranks, by the global batch.
-  [[nodiscard]] std::int64_t samples() const { return options_.updates * options_.global_batch; }
-  [[nodiscard]] std::int64_t global_batch() const { return options_.global_batch; }  ///< See above.
-  [[nodiscard]] int accumulate() const { return options_.accumulate; }               ///< See above.
+  [[nodiscard]] std::int64_t samples() const { return plan_.samples; }
+  [[nodiscard]] std::int64_t global_batch() const { return plan_.global_batch; }  ///< See above.
+  [[nodiscard]] int accumulate() const { return options_.accumulate; }            ///< See above.
   [[nodiscard]] int ranks() const { return ranks_; }  ///< Ranks of the communicator.
   /// Updates of so many epochs, rounded up. @throws usage_error where they cannot be counted.
-  [[nodiscard]] std::int64_t steps(double epochs) const {
-    const double all = epochs * static_cast<double>(options_.updates);
-    expects(all >= 0 && all < static_cast<double>(most_samples),
-            "batch_range: a number of epochs is not negative, and its updates are below 2^53");
-    return detail::core::llround(detail::core::ceil(all * (1 - 1e-14)));
-  }
+  [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
   /// Epochs before update `step`.
-  [[nodiscard]] double epoch(std::int64_t step) const {
-    return static_cast<double>(step) / static_cast<double>(options_.updates);
-  }
+  [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
   /// The update that `next` will return.
   [[nodiscard]] std::int64_t step() const { return step_; }
   /// Makes `step` the update that next() returns. @throws usage_error for one that cannot be
@@ -225,11 +211,33 @@ class batch_range {
                        n / options_.accumulate, ": each rank needs ", options_.accumulate,
                        " for every update of the run"));
   }
-  // Makes batch n the next one.
-  void move_to(std::int64_t n) {
+  // Batch n, at which the source is; it is kept in `u` unless it is the range's own.
+  const data_type* draw(update& u, std::int64_t n) {
+    if constexpr (iterates)
+      if (*at_ == std::end(source_)) refuse_end(n);
+    decltype(auto) item = detail::data::draw_from(source_, at_, n);
+    if constexpr (refers) {
+      return &item;
+    } else {
+      if constexpr (std::same_as<data_type, std::remove_cvref_t<drawn>>) {
+        u.data.push_back(std::forward<drawn>(item));
+      } else {
+        if (!item) refuse_end(n);
+        u.data.push_back(*std::forward<drawn>(item));
+      }
+      if constexpr (!seeks) {
+        if constexpr (iterates) ++*at_;
+        ++position_;
+      }
+      return &u.data.back();
+    }
+  }
+  void append(update& u, std::int64_t n) {
+    if constexpr (iterates)
+      if (!at_) at_ = std::begin(source_);
     if constexpr (repeats) {
       const std::int64_t pass = options_.updates * options_.accumulate;
-      if (!at_ || n < position_ || n / pass != position_ / pass) {
+      if (n < position_ || n / pass != position_ / pass) {
         at_ = std::begin(source_);
         position_ = n - n % pass;
       }
@@ -238,40 +246,13 @@ class batch_range {
         refuse_end(n);
       position_ = n;
     } else if constexpr (!seeks) {
-      if constexpr (iterates)
-        if (!at_) at_.emplace(std::begin(source_));
-      for (; position_ < n; ++position_) {
-        if constexpr (iterates) {
-          if (*at_ == std::end(source_)) refuse_end(position_);
-          ++*at_;
-        } else if constexpr (ends) {
-          if (!source_()) refuse_end(position_);
-        } else {
-          static_cast<void>(source_());
-        }
+      while (position_ < n) {
+        draw(u, position_);
+        u.data.pop_back();
       }
     }
-    if constexpr (iterates)
-      if (*at_ == std::end(source_)) refuse_end(n);
-  }
-  void append(update& u, std::int64_t n) {
-    move_to(n);
     data_batch<data_type, D> b{};
-    if constexpr (refers) {
-      b.data = &**at_;
-    } else if constexpr (ends) {
-      auto item = detail::data::draw_from(source_, at_, n);
-      if (!item) refuse_end(n);
-      u.data.push_back(*std::move(item));
-      b.data = &u.data.back();
-    } else {
-      u.data.push_back(detail::data::draw_from(source_, at_, n));
-      b.data = &u.data.back();
-    }
-    if constexpr (!seeks) {
-      if constexpr (iterates) ++*at_;
-      ++position_;
-    }
+    b.data = draw(u, n);
     const auto samples = static_cast<std::int64_t>(count_(*b.data));
     expects(samples >= 0 && samples <= std::numeric_limits<int>::max(),
             "batch_range: the number of samples of a batch is negative, or above 2^31 - 1");
@@ -284,6 +265,7 @@ class batch_range {
   R source_;
   Count count_;
   detail::data::batch_range_options options_;
+  detail::data::batch_plan plan_;
   int ranks_;
   std::optional<iterator> at_;
   std::int64_t position_ = 0;  // of the batch that the source gives next, or gave last

@@ -69,22 +69,16 @@ class torch_images {
   /// The loader outlives it.
   explicit torch_images(Loader& loader) : loader_(&loader) {}
 
-  [[nodiscard]] std::int64_t samples() const { return loader_->samples(); }  ///< See loader.
-  [[nodiscard]] std::int64_t global_batch() const {
-    return loader_->global_batch();
-  }                                                                       ///< See loader.
-  [[nodiscard]] int accumulate() const { return loader_->accumulate(); }  ///< See loader.
-  [[nodiscard]] int ranks() const { return loader_->ranks(); }            ///< See loader.
-  [[nodiscard]] std::uint64_t seed() const { return loader_->seed(); }    ///< See loader.
-  [[nodiscard]] std::int64_t steps(double epochs) const {
-    return loader_->steps(epochs);
-  }  ///< See loader.
-  [[nodiscard]] double epoch(std::int64_t step) const {
-    return loader_->epoch(step);
-  }                                                                           ///< See loader.
-  [[nodiscard]] std::int64_t step() const { return loader_->step(); }         ///< See loader.
-  void seek(std::int64_t step) { loader_->seek(step); }                       ///< See loader.
-  [[nodiscard]] std::string describe() const { return loader_->describe(); }  ///< See loader.
+  [[nodiscard]] auto samples() const { return loader_->samples(); }                 ///< See loader.
+  [[nodiscard]] auto global_batch() const { return loader_->global_batch(); }       ///< See loader.
+  [[nodiscard]] auto accumulate() const { return loader_->accumulate(); }           ///< See loader.
+  [[nodiscard]] auto ranks() const { return loader_->ranks(); }                     ///< See loader.
+  [[nodiscard]] auto seed() const { return loader_->seed(); }                       ///< See loader.
+  [[nodiscard]] auto steps(double epochs) const { return loader_->steps(epochs); }  ///< See loader.
+  [[nodiscard]] auto epoch(std::int64_t k) const { return loader_->epoch(k); }      ///< See loader.
+  [[nodiscard]] auto step() const { return loader_->step(); }                       ///< See loader.
+  void seek(std::int64_t step) { loader_->seek(step); }                             ///< See loader.
+  [[nodiscard]] std::string describe() const { return loader_->describe(); }        ///< See loader.
 
   /// This rank's micro-batches of one update; valid until the next call. @throws usage_error for a
   /// loader that mixes samples, whose second labels a target of one number has no room for.

@@ -278,7 +278,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   // where nothing of the step needs the host in between, the rest of it follows (`joined`).
   [[gnu::noinline]] void forward_backward(const batch_type& micro, bool first, bool last,
                                           bool joined) {
-    batch_type b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
+    batch_type b = micro;
+    b.loss_scale = gradient_scaler_.scale();
+    b.epoch = out_.info.epoch;
     b.device_loss_scale = gradient_scaler_.device_scale();
     b.seed = options_.seed;
     b.info = planes_.info();

@@ -144,16 +144,9 @@ struct no_upload {
   std::span<const B> to(std::span<const B> batches, const auto& /*stream*/) { return batches; }
 };
 /// What brings a loader's batches to where the model M reads them.
-template <class M, bool = std::same_as<nn::batch_of<M>, batch<typename M::device>>>
-struct upload_to {
-  using type = upload<typename M::device>;
-};
 template <class M>
-struct upload_to<M, false> {
-  using type = no_upload<nn::batch_of<M>>;
-};
-template <class M>
-using upload_of = typename upload_to<M>::type;
+using upload_of = std::conditional_t<std::same_as<nn::batch_of<M>, batch<typename M::device>>,
+                                     upload<typename M::device>, no_upload<nn::batch_of<M>>>;
 
 }  // namespace detail::train
 

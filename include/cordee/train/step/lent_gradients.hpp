@@ -36,13 +36,8 @@ concept LendsGradients = requires(M& m, std::size_t k) {
 
 /// Optimizers that only read gradients, one segment like another.
 template <class O>
-inline constexpr bool reads_segments_alone = false;
-template <>
-inline constexpr bool reads_segments_alone<sgd> = true;
-template <>
-inline constexpr bool reads_segments_alone<velocity_sgd> = true;
-template <>
-inline constexpr bool reads_segments_alone<adamw> = true;
+inline constexpr bool reads_segments_alone =
+    std::same_as<O, sgd> || std::same_as<O, velocity_sgd> || std::same_as<O, adamw>;
 
 /// Whether a trainer of these can use lent gradients at all.
 template <class M, class O, class R>
