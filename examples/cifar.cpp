@@ -6,10 +6,10 @@
 // devices can be compared: step by step (--csv), or by the final accuracy.
 // benchmarks/torch_cifar.py is the same recipe in PyTorch.
 #include <cstdio>
-#include <variant>
 
 #include <cordee/cordee.hpp>
 
+#include "cifar_images.hpp"
 #include "options.hpp"
 
 using namespace cordee;
@@ -22,30 +22,6 @@ using device = gpu;
 using device = cpu;
 #endif
 
-/// CIFAR-10, or a small synthetic set: one type, so that each trainer is compiled once.
-class images {
- public:
-  images(const std::string& folder, cifar10::part which)
-      : source_(folder == "synthetic" ? source(small_set(which)) : source(cifar10(folder, which))) {
-  }
-
-  [[nodiscard]] static extent image() { return {3, 32, 32}; }
-  [[nodiscard]] static int classes() { return 10; }
-  [[nodiscard]] std::size_t size() const {
-    return std::visit([](const auto& set) { return set.size(); }, source_);
-  }
-  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
-    return std::visit([&](const auto& set) { return set.read(i, pixels); }, source_);
-  }
-
- private:
-  using source = std::variant<cifar10, synthetic>;
-  static synthetic small_set(cifar10::part which) {
-    return {.extent = image(), .samples = which == cifar10::train ? 2000u : 500u, .seed = 1};
-  }
-  source source_;
-};
-
 struct plan {
   std::string data, optimizer, precision, csv;
   int batch;
@@ -57,7 +33,8 @@ template <Precision P, class Optimizer>
 void train(const plan& p, const Optimizer& optimizer) {
   resnet<20, P, device, resnet_options{.zero_gamma = false}> net;
   net.loss.label_smoothing = p.smoothing;
-  const images training(p.data, cifar10::train), held_out(p.data, cifar10::test);
+  const examples::cifar_images training(p.data, cifar10::train, 2000),
+      held_out(p.data, cifar10::test, 500);
   const auto norm = normalize::measured(training);
   const solo self_comm;
   loader feed{training,

@@ -9,12 +9,12 @@
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 #include <cordee/cordee.hpp>
 #include <cordee/libtorch.hpp>
 
+#include "examples/cifar_images.hpp"
 #include "examples/libtorch/networks/alexnet.hpp"
 #include "examples/libtorch/networks/efficientnet_b0.hpp"
 #include "examples/libtorch/networks/googlenet.hpp"
@@ -26,29 +26,6 @@ using namespace cordee;
 namespace {
 
 constexpr std::int64_t class_count = 10;
-
-class images {
- public:
-  images(const std::string& folder, cifar10::part which)
-      : source_(folder == "synthetic" ? source(small_set(which)) : source(cifar10(folder, which))) {
-  }
-
-  [[nodiscard]] static extent image() { return {3, 32, 32}; }
-  [[nodiscard]] static int classes() { return class_count; }
-  [[nodiscard]] std::size_t size() const {
-    return std::visit([](const auto& set) { return set.size(); }, source_);
-  }
-  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
-    return std::visit([&](const auto& set) { return set.read(i, pixels); }, source_);
-  }
-
- private:
-  using source = std::variant<cifar10, synthetic>;
-  static synthetic small_set(cifar10::part which) {
-    return {.extent = image(), .samples = which == cifar10::train ? 500u : 100u, .seed = 1};
-  }
-  source source_;
-};
 
 struct plan {
   std::string data, load, save;
@@ -81,7 +58,8 @@ torch::Tensor loss_of(networks::googlenet& net, const torch::Tensor& x,
 }
 
 template <class Net>
-double accuracy_of(Net& net, const images& set, const normalization& norm, int pixels) {
+double accuracy_of(Net& net, const examples::cifar_images& set, const normalization& norm,
+                   int pixels) {
   net.eval();
   const torch::NoGradGuard no_grad;
   std::int64_t correct = 0;
@@ -95,7 +73,8 @@ double accuracy_of(Net& net, const images& set, const normalization& norm, int p
 
 template <class Net>
 void train(const plan& p, const auto& options) {
-  const images training(p.data, cifar10::train), held_out(p.data, cifar10::test);
+  const examples::cifar_images training(p.data, cifar10::train, 500),
+      held_out(p.data, cifar10::test, 100);
   const normalize norm = normalize::measured(training);
   torch::manual_seed(p.seed);
   std::vector<std::shared_ptr<Net>> nets;  // rank 0's weights become those of all ranks
