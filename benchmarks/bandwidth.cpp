@@ -68,15 +68,16 @@ void fill_random(const D& device, span_on<T, D> to, D::stream s, double size) {
 }
 
 /// As many slots as any of the optimizers.
-struct three_slots {
-  static constexpr int slots = 3;
+struct four_slots {
+  static constexpr int slots = 4;
 };
-using optimizer_planes = detail::train::planes<float, D, three_slots, solo>;
+using optimizer_planes = detail::train::planes<float, D, four_slots, solo>;
 
 template <class O>
 void add_optimizer(entries& to, optimizer_planes& memory, D::stream s, const char* name,
                    const O& optimizer, double passes) {
   const auto all = memory.view_of(memory.trainables(), 0, true);
+  static_assert(O::slots <= four_slots::slots);
   optimizer_view<float, D, O::slots> v{all.weights, all.grads, {}, all.segments};
   std::copy_n(all.slots.begin(), v.slots.size(), v.slots.begin());
   v.squared_weight_norms = all.squared_weight_norms;
@@ -185,6 +186,9 @@ void measure(int reps, int samples, int megabytes) {
 #if !defined(__CUDACC__)
   add_optimizer(list, memory, s, "adamp", adamp{}, 10);
 #endif
+  add_optimizer(list, memory, s, "lion", lion{}, 5);
+  add_optimizer(list, memory, s, "adan", adan{}, 11);
+  add_optimizer(list, memory, s, "lans", lans{}, 13);
   add_optimizer(list, memory, s, "rmsprop", rmsprop{.momentum = 0.9}, 7);
   add_optimizer(list, memory, s, "centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 9);
   add_optimizer(list, memory, s, "rmsprop_warmup", rmsprop_warmup{.center = 0}, 7);

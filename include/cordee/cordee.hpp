@@ -109,11 +109,14 @@
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/optimizer.hpp>

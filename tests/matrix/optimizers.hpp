@@ -27,6 +27,9 @@ void for_each_optimizer(const auto& f) {
   f("adam", adam{}, 0.01);
   f("adamw", adamw{}, 0.01);
   f("adamp", adamp{}, 0.01);
+  f("lion", lion{}, 0.003);
+  f("adan", adan{}, 0.01);
+  f("lans", lans{}, 0.01);
   f("rmsprop", rmsprop{}, 0.001);
   f("centered_rmsprop", centered_rmsprop{}, 0.001);
   f("rmsprop_warmup", rmsprop_warmup{}, 0.1);

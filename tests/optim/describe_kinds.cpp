@@ -9,11 +9,14 @@
 
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 
@@ -94,6 +97,20 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                             {.decay_ratio = 0.5},
                             {.nesterov = true},
                             {.decay_on = weight_and_bias}});
+  all_described<lion>(
+      {}, {{.beta1 = 0.5}, {.beta2 = 0.5}, {.weight_decay = 0.5}, {.decay_on = weight_and_bias}});
+  all_described<adan>({}, {{.beta1 = 0.5},
+                           {.beta2 = 0.5},
+                           {.beta3 = 0.5},
+                           {.epsilon = 0.5},
+                           {.weight_decay = 0.5},
+                           {.decay_on = weight_and_bias}});
+  all_described<lans>({}, {{.beta1 = 0.5},
+                           {.beta2 = 0.5},
+                           {.epsilon = 0.5},
+                           {.weight_decay = 0.5},
+                           {.decay_on = weight_and_bias},
+                           {.adapt_on = weight_and_bias}});
   all_described<decentlam>({}, {{.momentum = 0.5},
                                 {.weight_decay = 0.5},
                                 {.nesterov = true},

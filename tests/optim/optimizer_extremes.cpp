@@ -9,11 +9,14 @@
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
@@ -69,7 +72,8 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         larc{.weight_decay = decay}, lars_norm_of_sum{.weight_decay = decay},
         adam{.weight_decay = decay}, centered_rmsprop{.weight_decay = decay},
         rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
-        adamp{.weight_decay = decay}, decentlam{.weight_decay = decay},
+        adamp{.weight_decay = decay}, lion{.weight_decay = decay}, adan{.weight_decay = decay},
+        lans{.weight_decay = decay}, decentlam{.weight_decay = decay},
         decentlam_over{lars{.weight_decay = decay}}, decentlam_over{lamb{.weight_decay = decay}},
         decentlam_over{adamw{.weight_decay = decay}},
         qg_dmsgd{.weight_decay = decay, .nesterov = true},

@@ -199,6 +199,35 @@ def lamb_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return w - lr * (wn / un if k in DECAYED and wn != 0 and un != 0 else 1.0) * u
 
 
+def lion_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.99, decay=0.01):
+    m = s.get("m", 0 * g)
+    s["m"] = beta2 * m + (1 - beta2) * g
+    return (1 - lr * decay_of(k, decay)) * w - lr * np.sign(beta1 * m + (1 - beta1) * g)
+
+
+def adan_step(w, g, k, t, lr, s, beta1=0.98, beta2=0.92, beta3=0.99, eps=1e-8, decay=0.01):
+    d = g - s.get("g", g)
+    s["g"] = g
+    s["m"] = beta1 * s.get("m", 0 * g) + (1 - beta1) * g
+    s["v"] = beta2 * s.get("v", 0 * g) + (1 - beta2) * d
+    s["n"] = beta3 * s.get("n", 0 * g) + (1 - beta3) * (g + beta2 * d) ** 2
+    step = s["m"] / (1 - beta1**t) + beta2 * s["v"] / (1 - beta2**t)
+    step = step / (np.sqrt(s["n"] / (1 - beta3**t)) + eps)
+    return (w - lr * step) / (1 + lr * decay_of(k, decay))
+
+
+def lans_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
+    g = g / np.linalg.norm(g) if np.linalg.norm(g) != 0 else g
+    s["m"] = beta1 * s.get("m", 0 * g) + (1 - beta1) * g
+    s["v"] = beta2 * s.get("v", 0 * g) + (1 - beta2) * g * g
+    step = 0 * w
+    for share, n in ((beta1, s["m"] / (1 - beta1**t)), (1 - beta1, g)):
+        u = n / (np.sqrt(s["v"] / (1 - beta2**t)) + eps) + decay_of(k, decay) * w
+        wn, un = np.linalg.norm(w), np.linalg.norm(u)
+        step += share * (wn / un if wn != 0 and un != 0 else 1.0) * u
+    return w - lr * step
+
+
 def torch_groups(name, rates, b1, b2):
     """SGD whose W2 has twice the rate, momentum 0.5 and no decay, whose biases have b1 and b2 times the rate."""
     import torch
@@ -258,6 +287,9 @@ def main():
               lambda o: lambda p: o.RMSprop(p, momentum=0.9, alpha=0.5, centered=True), falling)
     for delta in (0.1, 0.5, 2):
         timm_adamp(f"adamp, delta {delta}", falling, delta=delta, nesterov=delta == 2)
+    run("lion", lion_step, falling)
+    run("adan", adan_step, falling)
+    run("lans", lans_step, [0.1, 0.1, 0.05])
     falling, halved = [0.1, 0.1, 0.05], [1, 1, 0.5]
     for ranks in MIXING:
         mixed = on_ranks("DSGD", ranks, decentlam(sgd_direction, 0), falling)

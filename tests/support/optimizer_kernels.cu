@@ -12,11 +12,14 @@
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/parameter_groups.hpp>
@@ -67,6 +70,9 @@ template struct one_step<lamb>;
 template struct one_step<nvlamb>;
 template struct one_step<deepspeed_lamb>;
 template struct one_step<lambc>;
+template struct one_step<lans>;
+template struct one_step<lion>;
+template struct one_step<adan>;
 template struct one_step<rmsprop>;
 template struct one_step<centered_rmsprop>;
 template struct one_step<rmsprop_warmup>;

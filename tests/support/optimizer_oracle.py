@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import torch
-from timm.optim import AdamP, Lamb, Lars, Lookahead
+from timm.optim import AdamP, Adan, Lamb, Lars, Lion, Lookahead
 from torch.optim import SGD, Adam, AdamW, RMSprop
 
 from optimizer_goldens import CENTER, CURVATURE, START
@@ -106,6 +106,8 @@ def oracles():
     yield "adamw", theirs(AdamW)
     yield "adamp", theirs(lambda p: AdamP(p, delta=0.5))
     yield "adamp, Nesterov", theirs(lambda p: AdamP(p, delta=1, nesterov=True))
+    yield "lion", theirs(Lion)
+    yield "adan", theirs(Adan)
     yield "rmsprop", theirs(RMSprop)
     yield "rmsprop, momentum", theirs(lambda p: RMSprop(p, momentum=0.9))
     yield "centered_rmsprop", theirs(lambda p: RMSprop(p, momentum=0.9, centered=True))

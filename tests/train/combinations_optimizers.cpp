@@ -9,11 +9,14 @@
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/parameter_groups.hpp>
@@ -57,6 +60,9 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("lambc", lambc{});
   check_as_one_rank("adamw", adamw{});
   check_as_one_rank("adamp", adamp{});
+  check_as_one_rank("lion", lion{});
+  check_as_one_rank("adan", adan{});
+  check_as_one_rank("lans", lans{});
   check_as_one_rank("larc", larc{});
   check_as_one_rank("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02});
   check_as_one_rank("deepspeed_lamb", deepspeed_lamb{});

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden vectors of Adam, AdamP, RMSprop, its warm-up (Akiba et al. 2017), LAMB's and LARC's
-// variants through the whole trainer on the toy set T4. Those that docs/mathematics.md does not
-// have are of tests/support/optimizer_goldens.py.
+// Golden vectors of Adam, AdamP, RMSprop, its warm-up (Akiba et al. 2017), Lion, Adan, LANS, LAMB's
+// and LARC's variants through the whole trainer on the toy set T4. Those that docs/mathematics.md
+// does not have are of tests/support/optimizer_goldens.py.
 #include <doctest/doctest.h>
 
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/schedule/constant.hpp>
@@ -134,6 +137,24 @@ TEST_CASE_TEMPLATE("centered_rmsprop is PyTorch's", P, fp64, fp32) {
               {0.0832450662288, 0.107779802516},
               {0.907639047962, -1.90644603834},
               {-0.0192933033769}});
+}
+
+TEST_CASE("lion, adan and lans reach their golden vectors") {
+  reaches<fp64>(lion{.weight_decay = 0.01}, falling,
+                {{0.47487700995, -0.27492700595, 0.77480201595, 0.07497700195},
+                 {0.025, 0.175},
+                 {0.97475201995, -1.97450203995},
+                 {0.025}});
+  reaches<fp64>(adan{.weight_decay = 0.01}, falling,
+                {{0.475025781234, -0.274970928092, 0.774812519501, 0.0750010304336},
+                 {0.0248548666566, 0.175021750533},
+                 {0.97477636914, -1.97451503502},
+                 {0.0256376702274}});
+  reaches<fp64>(lans{}, {0.1, 0.1, 0.05},
+                {{0.391096663506, -0.18298243454, 0.680307340227, -0.0180591023893},
+                 {0.0333695964321, 0.166371309617},
+                 {0.651212860047, -1.62099583293},
+                 {0.038475}});
 }
 
 TEST_CASE_TEMPLATE("rmsprop_warmup reaches its golden vector", P, fp64, fp32) {

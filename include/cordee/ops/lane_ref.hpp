@@ -54,6 +54,10 @@ struct lane_ref<Real, 1> {
     return x > least ? x : least;
   }
   [[gnu::always_inline]] CORDEE_HOST_DEVICE static number root(number x) { return core::sqrt(x); }
+  /// -1, 0 or 1; 0 of NaN.
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number sign(number x) {
+    return static_cast<number>((x > 0) - (x < 0));
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -68,12 +68,15 @@ TEST_CASE("optimizers on a GPU, emulated: LARC and the norm of the sum") {
   check(lars_norm_of_sum{.weight_decay = 0.1});
 }
 
-TEST_CASE("optimizers on a GPU, emulated: adamw, lamb and its variants") {
+TEST_CASE("optimizers on a GPU, emulated: adamw, lamb and its variants, lion, adan, lans") {
   check(adamw{.weight_decay = 0.1});
   check(lamb{});
   check(nvlamb{.weight_decay = 0.1});
   check(deepspeed_lamb{});
   check(lambc{.weight_decay = 0.1});
+  check(lion{.weight_decay = 0.1});
+  check(adan{.weight_decay = 0.1});
+  check(lans{});
 }
 
 TEST_CASE(

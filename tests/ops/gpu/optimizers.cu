@@ -50,12 +50,15 @@ TEST_CASE("optimizers on a GPU: adam, rmsprop, rmsprop_warmup, LARC, the norm of
   check(lars_norm_of_sum{.weight_decay = 0.1});
 }
 
-TEST_CASE("optimizers on a GPU: adamw, lamb and its variants") {
+TEST_CASE("optimizers on a GPU: adamw, lamb and its variants, lion, adan, lans") {
   check(adamw{.weight_decay = 0.1});
   check(lamb{});
   check(nvlamb{.weight_decay = 0.1});
   check(deepspeed_lamb{});
   check(lambc{.weight_decay = 0.1});
+  check(lion{.weight_decay = 0.1});
+  check(adan{.weight_decay = 0.1});
+  check(lans{});
 }
 
 TEST_CASE("optimizers on a GPU: groups, slow weights and averages") {

@@ -22,11 +22,14 @@
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/parameter_groups.hpp>
@@ -51,11 +54,11 @@ using namespace support;
 
 namespace {
 
-/// Any optimizer of three slots at most as one type: a trainer over a reducer is compiled once for
+/// Any optimizer of four slots at most as one type: a trainer over a reducer is compiled once for
 /// all of them.
 struct any_optimizer {
   static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 3;
+  static constexpr int slots = 4;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
   std::function<void(const optimizer_view<float, cpu, slots>&, const step_info&)> step;
@@ -107,6 +110,9 @@ TEST_CASE("run_state: forms of LARS go on with equal bits") {
 TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   continues_exactly("adamw", adamw{});
   any_continues_exactly("adamp", adamp{.delta = 1});
+  any_continues_exactly("lion", lion{});
+  any_continues_exactly("adan", adan{});
+  any_continues_exactly("lans", lans{});
   any_continues_exactly("lamb", lamb{});
   any_continues_exactly("nvlamb", nvlamb{});
   any_continues_exactly("lambc", lambc{});

@@ -65,6 +65,10 @@ struct lane_ref {
     return x > bound ? x : bound;
   }
   [[gnu::always_inline]] static number root(number x) { return ops::root<Real, V>(x); }
+  [[gnu::always_inline]] static number sign(number x) {
+    const number none{}, one = none + Real{1};
+    return (x > none ? one : none) - (x < none ? one : none);
+  }
 };
 
 /// Calls f(lane_ref) so that every index first .. last-1 is covered once. f takes any lane_ref

@@ -74,6 +74,10 @@ struct strided_lanes {
     for (Real& own : x.value) own = lane::root(own);
     return x;
   }
+  CORDEE_HOST_DEVICE static number sign(number x) {
+    for (Real& own : x.value) own = lane::sign(own);
+    return x;
+  }
 
  private:
   CORDEE_HOST_DEVICE lane at(int k) const {
