@@ -3,6 +3,7 @@
 //
 // An invalid residual network does not compile.
 #include <cordee/nn/resnet.hpp>
+#include <cordee/precision/fp32.hpp>
 
 using namespace cordee;
 
@@ -19,6 +20,13 @@ constexpr extent out =
     detail::nn::resnet_layers<50, resnet_options{.shortcut = shortcut::a}>::out({3, 224, 224});
 #elif defined(POOL_OF_PADDING)
 constexpr extent out = max_pool<3, 2, 2>::out({3, 32, 32});
+#elif defined(RESIDENT_WEIGHTS)
+using partly = sequential<offload_weights<convolution<4>>, global_average_pool, linear<2>>;
+constexpr extent out = network<partly, fp32, cpu, winograd, extent{1, 4, 4}, 2>::input;
+#elif defined(NESTED_BLOCKS)
+using nested = offload_weights<sequential<offload_weights<convolution<4>>, global_average_pool>>;
+constexpr extent out = network<sequential<nested, offload_weights<linear<2>>>, fp32, cpu, winograd,
+                               extent{1, 4, 4}, 2>::input;
 #else
 constexpr extent out =
     detail::nn::resnet_layers<18, resnet_options{.image = {3, 32, 32}, .stem = stem::small}>::out(

@@ -15,9 +15,18 @@ TEST_CASE("replay_on: after ten steps replay equals eager to the bit on an emula
   replays_alike<reference>(deferred{1});
 }
 TEST_CASE("replay_on: outcomes that differ in one bit of one weight are different") {
-  const replay_outcome a{{1}, {2}, {3, 4}};
+  const replay_outcome a{{1}, {2}, {3, 4}, 0};
   replay_outcome b = a;
   CHECK(a == b);
   b.weights[1] = std::nextafter(4.0f, 5.0f);
   CHECK_FALSE(a == b);
+}
+TEST_CASE(
+    "replay_on: a run with weights by block, replayed or not, has the bits of a resident one") {
+  const replay_outcome resident = ten_steps<reference>(deferred{1}, false);
+  for (const bool captures : {false, true}) {
+    const deferred device{2};
+    CHECK(ten_steps<reference, deferred, offloaded_network<deferred, reference>>(
+              device, captures) == resident);
+  }
 }

@@ -16,6 +16,7 @@
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/network.hpp>
+#include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
@@ -40,18 +41,26 @@ using replay_network =
     network<sequential<convolution<16, 3>, batch_norm<relu>, convolution<16, 3, 2>,
                        batch_norm<relu>, global_average_pool, linear<4>>,
             fp16, D, Engine, replay_image, 4>;
+/// The same with weights by block.
+template <class D, class Engine>
+using offloaded_network =
+    network<sequential<offload_weights<sequential<convolution<16, 3>, batch_norm<relu>>>,
+                       offload_weights<sequential<convolution<16, 3, 2>, batch_norm<relu>>>,
+                       global_average_pool, offload_weights<linear<4>>>,
+            fp16, D, Engine, replay_image, 4>;
 
 struct replay_outcome {
   std::vector<double> losses, scales;
   std::vector<float> weights;
+  double evaluated = 0;
   bool operator==(const replay_outcome&) const = default;  // bitwise, of finite values
 };
 
 /// Ten updates, the first of which overflow their loss scale and are skipped.
-template <class Engine, class D>
+template <class Engine, class D, class Net = replay_network<D, Engine>>
 replay_outcome ten_steps(const D& device, bool capture_graphs) {
   const synthetic images{.extent = replay_image, .classes = 4, .samples = 16, .seed = 3};
-  replay_network<D, Engine> net{device};
+  Net net{device};
   loader feed{images, self_comm{}, {.global_batch = 8}};
   trainer run{net,
               lars{.trust_coefficient = 0.01},
@@ -73,6 +82,7 @@ replay_outcome ten_steps(const D& device, bool capture_graphs) {
   }
   CHECK((skipped && applied));
   out.weights = copy_to_host<float, D>(device, run.weights(), run.compute());
+  out.evaluated = run.evaluate(images, {}, 5).loss;
   return out;
 }
 

@@ -181,6 +181,19 @@ TEST_CASE("ResNet-8 in half precision, its blocks recomputed: the same bits on a
   const auto frozen = [](auto& net, auto&) { net.freeze_batch_norm_at = 0; };
   CHECK(step<recomputed>(frozen) == step<fp16_network<tensor_core>>(frozen));
 }
+TEST_CASE("weights by block: the bits of resident ones on a GPU, emulated, in fp16 and int8") {
+  using by_block =
+      resnet<8, fp16, emulated,
+             resnet_options{.image = {1, 8, 8}, .zero_gamma = false, .offload_weights = true},
+             tensor_core>;
+  CHECK(step<by_block>(unprepared) == step<fp16_network<tensor_core>>(unprepared));
+  using bytes_by_block =
+      network<sequential<offload_weights<sequential<convolution<12>, batch_norm<relu>>>,
+                         offload_weights<sequential<convolution<20, 3, 2>, batch_norm<relu>>>,
+                         global_average_pool, offload_weights<linear<5>>>,
+              int8, emulated, tensor_core, extent{1, 8, 8}, 5>;
+  CHECK(step<bytes_by_block>(unprepared) == step<int8_network<tensor_core>>(unprepared));
+}
 // Statistics of 4 to 192 numbers, in another order of additions, change roundings of fp16.
 TEST_CASE(
     "ResNet-8: convolutions compute the statistics of batch norms, where these are the batch's") {

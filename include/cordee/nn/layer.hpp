@@ -81,6 +81,8 @@ struct layout_builder {
   std::size_t largest_activation = 0;        ///< The most numbers of a sample between two layers.
   std::size_t quantized_layers = 0;          ///< Number of layers with a range of their input.
   std::uint32_t dropouts = 0;                ///< Number of dropout layers.
+  /// Ends of the packed parameters that are on a GPU by turns (nn/offload_weights.hpp).
+  detail::core::pod_vector<std::size_t> weight_blocks{};
   bool has_ghost_batches = false;  ///< Whether a batch norm has statistics of less than a batch.
   detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms of one pixel.
   /// The packed form of each parameter tensor, for engines that pack by table.
@@ -158,6 +160,8 @@ struct forward_pass {
   detail::ops::dropout_numbers dropout{};  ///< The rate is 0 in evaluation.
   /// Whether activations of this pass's first run are computed again: statistics are those of it.
   bool recomputes = false;
+  /// Where blocks of offloaded weights are uploaded to; null where there are none.
+  detail::device::weight_slots<typename B::device>* slots = nullptr;
 
   /// Whether passes leave this trainable segment as it is.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
@@ -203,6 +207,8 @@ struct backward_pass {
   const std::uint8_t* frozen = nullptr;  ///< (trainable segments): flags; null: none is set.
   /// Whether the rest of the pass has frozen segments alone; null: it has others.
   const bool* complete = nullptr;
+  /// As in the forward pass.
+  detail::device::weight_slots<typename B::device>* slots = nullptr;
 
   /// Whether the gradient of this trainable segment is not computed.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {

@@ -42,6 +42,8 @@ class network
   static_assert(Root::out(Input) == extent{Classes, 1, 1},
                 "a network ends in one number for each class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
+  static_assert(
+      detail::nn::offloads_whole_blocks<detail::nn::parameter_table<Root, Input, Quantized<P>>>());
 
   using layer_backend = detail::nn::backend<P, D, Engine>;
   using table = detail::nn::parameter_table<Root, Input, Quantized<P>>;
@@ -50,12 +52,14 @@ class network
   using real = typename P::master;
   using stream = typename D::stream;
   using plane_part = detail::device::plane_part<real, D>;
+  static constexpr bool by_block = !D::host_memory && table::totals.offloaded_blocks > 0;
+  using packed_memory = detail::nn::packed_memory<D, by_block>;
 
  public:
-  using precision = P;                             ///< See Model.
-  using device = D;                                ///< See Model.
-  using engine = Engine;                           ///< Convolution engine.
-  using packed_parameters = buffer<std::byte, D>;  ///< See Model.
+  using precision = P;                                     ///< See Model.
+  using device = D;                                        ///< See Model.
+  using engine = Engine;                                   ///< Convolution engine.
+  using packed_parameters = typename packed_memory::type;  ///< See Model.
   /// The same network with a loss of another type.
   template <Loss Other>
   using with_loss = network<Root, P, D, Engine, Input, Classes, Other>;
@@ -192,6 +196,15 @@ class network
   }
   /// Memory of a training pass for each of its samples, at least: activations and their gradients.
   [[nodiscard]] std::size_t bytes_per_sample() const { return bytes_per_sample_; }
+  /// Where weights by block (offload_weights) are, and what a pass uploads; for logs.
+  [[nodiscard]] std::string describe_offload() const
+    requires(table::totals.offloaded_blocks > 0)
+  {
+    if constexpr (by_block)
+      return slots_.describe(packed_size_);
+    else
+      return "weights by block: nothing is moved on the CPU, whose weights are in host memory";
+  }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
     return {logits_, static_cast<std::size_t>(samples_) * Classes};
@@ -217,7 +230,12 @@ class network
     pass.frozen = frozen_.data();
     if (p == phase::train) pass.dropout = {dropout_rate, b.seed, b.first_sample, b.info.data};
     if constexpr (Quantized<P>) pass.quantization = &quantization;
+    if constexpr (by_block) {
+      pass.slots = slots_.get();
+      pass.slots->begin_forward(pass.packed, s);
+    }
     logits_ = root_.forward(pass, input_.span().data);
+    if constexpr (by_block) pass.slots->end(s);
     samples_ = b.count;
     trained_ = p == phase::train;
     const L phase_loss = detail::nn::loss_of(loss, trained_);
@@ -255,7 +273,12 @@ class network
       if (first > 0 && all_frozen == nullptr) pass.complete = &complete;
       number* dy = gradients_.acquire();
       device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
+      if constexpr (by_block) {
+        pass.slots = slots_.get();
+        pass.slots->begin_backward(pass.packed, s);
+      }
       dx = root_.backward(pass, dy, {.needed = all_frozen != nullptr}, note_ready);
+      if constexpr (by_block) pass.slots->end(s);
     });
     return dx;
   }
@@ -283,6 +306,7 @@ class network
         metrics_(target, 1),
         workspace_(target, 0),
         scratch_(target, 0),
+        slots_(target, layout),
         packing_(target, layout),
         gradients_(target) {
     has_ghost_batches = layout.has_ghost_batches;
@@ -307,6 +331,7 @@ class network
   buffer<detail::ops::metric_sums, D> metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
+  [[no_unique_address]] typename packed_memory::slots slots_;
   detail::nn::parameter_packing<layer_backend> packing_;
   detail::nn::gradient_buffers<number, D> gradients_;
 };

@@ -47,6 +47,8 @@ class parameter_registry {
     /// Trainable numbers without padding, and operations on one sample.
     std::int64_t parameters = 0, macs = 0;
     int convolutions = 0;  ///< What add_macs counts.
+    /// Blocks of offload_weights, those within another one, and trainable segments in none.
+    std::size_t offloaded_blocks = 0, nested_blocks = 0, resident = 0;
   };
   /// A scope of names: the length of its prefix, and the layers counted in it.
   struct scope {
@@ -81,6 +83,12 @@ class parameter_registry {
     return descend(parent, numbered);
   }
   constexpr void leave(const scope& parent) { scope_ = parent; }  ///< Returns to a scope.
+  /// Tensors from now on are of one block of offloaded weights.
+  constexpr void enter_offloaded() {
+    ++sum_.offloaded_blocks;
+    if (offloaded_++ > 0) ++sum_.nested_blocks;
+  }
+  constexpr void leave_offloaded() { --offloaded_; }  ///< Ends the block.
 
   /// Adds a tensor of the current scope; dimensions of zero are absent.
   constexpr void add_tensor(std::string_view leaf, kind tensor_kind, tensor_shape shape,
@@ -89,6 +97,7 @@ class parameter_registry {
     for (const int n : shape)
       if (n != 0) size *= static_cast<std::size_t>(n);
     const bool statistic = tensor_kind == kind::statistic;
+    if (!statistic && offloaded_ == 0) ++sum_.resident;
     std::size_t& end = statistic ? sum_.statistics_end : sum_.trainable_end;
     std::size_t& index = statistic ? sum_.statistics : sum_.trainable;
     if (entries_ != nullptr) {
@@ -154,6 +163,7 @@ class parameter_registry {
   char* names_ = nullptr;
   totals counted_, sum_;
   bool ranges_ = false;
+  int offloaded_ = 0;  // depth of such blocks
   scope scope_;
   std::array<char, 96> prefix_{};
 };
@@ -202,6 +212,18 @@ class parameter_table {
     return all;
   }();
 };
+
+/// Whether blocks of offloaded weights, if there are any, have all of a network's parameters.
+template <class Table>
+constexpr bool offloads_whole_blocks() {
+  constexpr auto totals = Table::totals;
+  static_assert(totals.nested_blocks == 0,
+                "offload_weights: a block is within another one: keep the inner ones");
+  static_assert(totals.offloaded_blocks == 0 || totals.resident == 0,
+                "offload_weights: a layer with weights is outside of all blocks: put each such "
+                "layer into one, the classifier too");
+  return true;
+}
 
 /// What follows from a table about its network.
 template <class Table>

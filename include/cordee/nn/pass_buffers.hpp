@@ -11,7 +11,23 @@
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail::nn {
+namespace cordee::inline CORDEE_ABI {
+namespace detail::device {
+template <class D>
+class weight_slots;
+}  // namespace detail::device
+
+namespace detail::nn {
+
+/// Where the packed parameters of a network are: all on its device, or by block in the host's
+/// memory (offload_weights.hpp).
+template <class D, bool ByBlock>
+struct packed_memory {
+  using type = buffer<std::byte, D>;
+  struct slots {
+    slots(const D&, const auto& /*layout*/) {}
+  };
+};
 
 /// Buffers that are added one by one. Not a std::vector of them, whose growth every program would
 /// compile (docs/compile_time.md).
@@ -155,4 +171,5 @@ class gradient_buffers {
   core::pod_vector<Number*> free_;
 };
 
-}  // namespace cordee::inline CORDEE_ABI::detail::nn
+}  // namespace detail::nn
+}  // namespace cordee::inline CORDEE_ABI

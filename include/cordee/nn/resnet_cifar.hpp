@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <cordee/nn/dropout.hpp>
+#include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/recompute.hpp>
 #include <cordee/nn/residual.hpp>
@@ -30,10 +31,11 @@ struct cifar_blocks {
   using last_norm = batch_norm<identity, batch_norm_options{S.zero_gamma ? 0 : 1, S.ghost_batch}>;
 
   template <int Channels, int Stride, class Shortcut>
-  using block = block_of<
-      S.recompute,
-      residual<sequential<convolution<Channels, 3, Stride>, norm_relu, convolution<Channels, 3>>,
-               last_norm, Shortcut>>;
+  using block =
+      weights_of<S.offload_weights,
+                 block_of<S.recompute, residual<sequential<convolution<Channels, 3, Stride>,
+                                                           norm_relu, convolution<Channels, 3>>,
+                                                last_norm, Shortcut>>>;
   template <int Channels>
   using downsampling = block<Channels, 2,
                              std::conditional_t<S.shortcut == shortcut::a, subsample_pad<Channels>,
@@ -41,11 +43,15 @@ struct cifar_blocks {
   template <int Channels, int Times>
   using equal = repeat<Times, block<Channels, 1, identity>>;
 
-  template <int N>
-  using layers = sequential<convolution<16, 3>, norm_relu, stage<equal<16, N>>,
-                            stage<downsampling<32>, equal<32, N - 1>>,
+  template <int N, class... Stem>
+  using behind = sequential<Stem..., stage<equal<16, N>>, stage<downsampling<32>, equal<32, N - 1>>,
                             stage<downsampling<64>, equal<64, N - 1>>, global_average_pool,
-                            classifier<S.dropout, S.classes>>;
+                            weights_of<S.offload_weights, classifier<S.dropout, S.classes>>>;
+  template <int N>
+  using layers =
+      std::conditional_t<S.offload_weights,
+                         behind<N, offload_weights<sequential<convolution<16, 3>, norm_relu>>>,
+                         behind<N, convolution<16, 3>, norm_relu>>;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include <cordee/nn/dropout.hpp>
+#include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/recompute.hpp>
 #include <cordee/nn/residual.hpp>
@@ -57,7 +58,7 @@ struct imagenet_blocks {
   using large_stem = sequential<convolution<64, 7, 2>, norm_relu, max_pool<3, 2>>;
   using small_stem = sequential<convolution<64, 3>, norm_relu>;
   using plain_first = std::conditional_t<S.stem == stem::large, large_stem, small_stem>;
-  using first = block_of<S.recompute, plain_first>;
+  using first = weights_of<S.offload_weights, block_of<S.recompute, plain_first>>;
 
   template <int Width, int Stride>
   using basic_body = sequential<convolution<Width, 3, Stride>, norm_relu, convolution<Width, 3>>;
@@ -67,10 +68,11 @@ struct imagenet_blocks {
                  convolution<4 * Width, 1>>;
 
   template <bool Bottleneck, int Width, int Stride, class Shortcut>
-  using block =
+  using block = weights_of<
+      S.offload_weights,
       block_of<S.recompute, residual<std::conditional_t<Bottleneck, bottleneck_body<Width, Stride>,
                                                         basic_body<Width, Stride>>,
-                                     last_norm, Shortcut>>;
+                                     last_norm, Shortcut>>>;
 
   /// The shortcut is the identity only where neither stride nor channels change: in the first stage
   /// of basic blocks.
@@ -83,11 +85,12 @@ struct imagenet_blocks {
             repeat<Times - 1, block<Bottleneck, Width, 1, identity>>>;
 
   template <imagenet_plan Plan>
-  using layers = sequential<first, equal_stage<Plan.bottleneck, 64, 1, Plan.blocks[0]>,
-                            equal_stage<Plan.bottleneck, 128, 2, Plan.blocks[1]>,
-                            equal_stage<Plan.bottleneck, 256, 2, Plan.blocks[2]>,
-                            equal_stage<Plan.bottleneck, 512, 2, Plan.blocks[3]>,
-                            global_average_pool, classifier<S.dropout, S.classes>>;
+  using layers =
+      sequential<first, equal_stage<Plan.bottleneck, 64, 1, Plan.blocks[0]>,
+                 equal_stage<Plan.bottleneck, 128, 2, Plan.blocks[1]>,
+                 equal_stage<Plan.bottleneck, 256, 2, Plan.blocks[2]>,
+                 equal_stage<Plan.bottleneck, 512, 2, Plan.blocks[3]>, global_average_pool,
+                 weights_of<S.offload_weights, classifier<S.dropout, S.classes>>>;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -46,6 +46,9 @@ struct resnet_options {
   /// same bits: less memory, for nearly one more forward pass (recompute.hpp). Not in int8, a
   /// compile error.
   bool recompute = false;
+  /// Whether the packed weights of stem, blocks and classifier are on a GPU by turns, and in the
+  /// host's memory otherwise, with the same bits (offload_weights.hpp).
+  bool offload_weights = false;
 
   /// A copy with defaults for the options that are not set.
   [[nodiscard]] constexpr resnet_options with_defaults(const extent& default_image,

@@ -213,6 +213,8 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
   if constexpr (requires { run.shard(); }) add_line("sharded", run.shard().describe());
+  if constexpr (requires { run.model().describe_offload(); })
+    add_line("offloaded", run.model().describe_offload());
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
                             " bytes per rank for weights, gradients and optimizer state; ",
                             detail::train::describe_activations(

@@ -20,6 +20,7 @@
 #include <cordee/nn/dropout.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/network.hpp>
+#include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/residual.hpp>
@@ -110,6 +111,10 @@ class layer_walk {
   }
   template <class L>
   value visit(layer_tag<recompute<L>>, const extent& in, const value& x) {
+    return walk<L>(in, x);
+  }
+  template <class L>
+  value visit(layer_tag<offload_weights<L>>, const extent& in, const value& x) {
     return walk<L>(in, x);
   }
   template <int Channels, int Stride, int GhostBatch>
