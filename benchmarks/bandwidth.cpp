@@ -189,6 +189,8 @@ void measure(int reps, int samples, int megabytes) {
   add_optimizer(list, memory, s, "lion", lion{}, 5);
   add_optimizer(list, memory, s, "adan", adan{}, 11);
   add_optimizer(list, memory, s, "lans", lans{}, 13);
+  add_optimizer(list, memory, s, "schedule_free_sgd", schedule_free_sgd{}, 7);
+  add_optimizer(list, memory, s, "schedule_free_adamw", schedule_free_adamw{}, 9);
   add_optimizer(list, memory, s, "rmsprop", rmsprop{.momentum = 0.9}, 7);
   add_optimizer(list, memory, s, "centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 9);
   add_optimizer(list, memory, s, "rmsprop_warmup", rmsprop_warmup{.center = 0}, 7);

@@ -125,6 +125,7 @@
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/precision/bf16.hpp>

@@ -18,6 +18,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 
 using namespace cordee;
@@ -111,6 +112,16 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                            {.weight_decay = 0.5},
                            {.decay_on = weight_and_bias},
                            {.adapt_on = weight_and_bias}});
+  all_described<schedule_free_sgd>({}, {{.momentum = 0.5},
+                                        {.weight_decay = 0.5},
+                                        {.warmup_steps = 5},
+                                        {.decay_on = weight_and_bias}});
+  all_described<schedule_free_adamw>({}, {{.beta1 = 0.5},
+                                          {.beta2 = 0.5},
+                                          {.epsilon = 0.5},
+                                          {.weight_decay = 0.5},
+                                          {.warmup_steps = 5},
+                                          {.decay_on = weight_and_bias}});
   all_described<decentlam>({}, {{.momentum = 0.5},
                                 {.weight_decay = 0.5},
                                 {.nesterov = true},

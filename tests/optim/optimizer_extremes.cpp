@@ -21,6 +21,7 @@
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/optimizer_fixture.hpp>
 
@@ -73,7 +74,8 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         adam{.weight_decay = decay}, centered_rmsprop{.weight_decay = decay},
         rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
         adamp{.weight_decay = decay}, lion{.weight_decay = decay}, adan{.weight_decay = decay},
-        lans{.weight_decay = decay}, decentlam{.weight_decay = decay},
+        lans{.weight_decay = decay}, schedule_free_sgd{.weight_decay = decay},
+        schedule_free_adamw{.weight_decay = decay}, decentlam{.weight_decay = decay},
         decentlam_over{lars{.weight_decay = decay}}, decentlam_over{lamb{.weight_decay = decay}},
         decentlam_over{adamw{.weight_decay = decay}},
         qg_dmsgd{.weight_decay = decay, .nesterov = true},

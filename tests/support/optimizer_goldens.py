@@ -228,6 +228,26 @@ def lans_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return w - lr * step
 
 
+def schedule_free(rates, beta, warmup, adam, decay=0.01):
+    """As the authors' package: y and z are kept, x is computed at the end. Shows x."""
+    y = {k: array(START, k) for k in START}
+    z, v = {k: y[k].copy() for k in y}, {k: 0 * y[k] for k in y}
+    total = 0
+    for t, lr in enumerate(rates, 1):
+        lr *= min(t / warmup, 1) if warmup else 1
+        total += lr**2
+        c = lr**2 / total
+        for k in y:
+            g = gradient(y[k], k)
+            if adam:
+                v[k] = 0.999 * v[k] + 0.001 * g * g
+                g = g / (np.sqrt(v[k] / (1 - 0.999**t)) + 1e-8)
+            g = g + decay_of(k, decay) * y[k]
+            y[k] = (1 - c) * y[k] + c * z[k] + lr * (beta * (1 - c) - 1) * g
+            z[k] = z[k] - lr * g
+    return {k: (y[k] - (1 - beta) * z[k]) / beta for k in y}
+
+
 def torch_groups(name, rates, b1, b2):
     """SGD whose W2 has twice the rate, momentum 0.5 and no decay, whose biases have b1 and b2 times the rate."""
     import torch
@@ -290,6 +310,8 @@ def main():
     run("lion", lion_step, falling)
     run("adan", adan_step, falling)
     run("lans", lans_step, [0.1, 0.1, 0.05])
+    show("schedule_free_sgd", schedule_free([0.2] * 5, 0.9, 3, adam=False))
+    show("schedule_free_adamw", schedule_free([0.02] * 5, 0.9, 0, adam=True))
     falling, halved = [0.1, 0.1, 0.05], [1, 1, 0.5]
     for ranks in MIXING:
         mixed = on_ranks("DSGD", ranks, decentlam(sgd_direction, 0), falling)

@@ -26,6 +26,7 @@
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/train/step/planes.hpp>
@@ -73,6 +74,8 @@ template struct one_step<lambc>;
 template struct one_step<lans>;
 template struct one_step<lion>;
 template struct one_step<adan>;
+template struct one_step<schedule_free_sgd>;
+template struct one_step<schedule_free_adamw>;
 template struct one_step<rmsprop>;
 template struct one_step<centered_rmsprop>;
 template struct one_step<rmsprop_warmup>;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares optimizers with PyTorch's, timm's and apex's: forty steps on the toy set T4, in double precision.
+"""Compares optimizers with PyTorch's, timm's, apex's and schedulefree's: forty steps on the toy set T4, in double precision.
 
 apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch and timm. Fails if a weight
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
 import os
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import torch
+from schedulefree import AdamWScheduleFree, SGDScheduleFree
 from timm.optim import AdamP, Adan, Lamb, Lars, Lion, Lookahead
 from torch.optim import SGD, Adam, AdamW, RMSprop
 
@@ -81,6 +82,8 @@ def theirs(make, decay=0.01, clip=None, around=None, average=None):
     optimizer = make([{"params": [w[k]], "weight_decay": decay if k[0] == "W" else 0.0} for k in w])
     if around:
         optimizer = around(optimizer)
+    if hasattr(optimizer, "train"):
+        optimizer.train()
     mean = None
     for step in range(40):
         for group in optimizer.param_groups:
@@ -93,6 +96,8 @@ def theirs(make, decay=0.01, clip=None, around=None, average=None):
         if average is not None:
             now = {k: w[k].detach().clone() for k in w}
             mean = now if mean is None else {k: average * mean[k] + (1 - average) * now[k] for k in w}
+    if hasattr(optimizer, "eval"):
+        optimizer.eval()
     return torch.cat([(w[k].detach() if mean is None else mean[k]).reshape(-1) for k in w])
 
 
@@ -108,6 +113,8 @@ def oracles():
     yield "adamp, Nesterov", theirs(lambda p: AdamP(p, delta=1, nesterov=True))
     yield "lion", theirs(Lion)
     yield "adan", theirs(Adan)
+    yield "schedule_free_sgd", theirs(SGDScheduleFree)
+    yield "schedule_free_adamw", theirs(AdamWScheduleFree)
     yield "rmsprop", theirs(RMSprop)
     yield "rmsprop, momentum", theirs(lambda p: RMSprop(p, momentum=0.9))
     yield "centered_rmsprop", theirs(lambda p: RMSprop(p, momentum=0.9, centered=True))

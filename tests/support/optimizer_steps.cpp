@@ -58,6 +58,8 @@ int main() {
   show("adamp, Nesterov", adamp{.weight_decay = 0.01, .delta = 1, .nesterov = true});
   show("lion", lion{.weight_decay = 0.01});
   show("adan", adan{.weight_decay = 0.01});
+  show("schedule_free_sgd", schedule_free_sgd{.weight_decay = 0.01});
+  show("schedule_free_adamw", schedule_free_adamw{.weight_decay = 0.01});
   show("rmsprop", rmsprop{.weight_decay = 0.01});
   show("rmsprop, momentum", rmsprop{.momentum = 0.9, .weight_decay = 0.01});
   show("centered_rmsprop", centered_rmsprop{.momentum = 0.9, .weight_decay = 0.01});

@@ -23,6 +23,7 @@
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
 
@@ -77,6 +78,8 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("lookahead", lookahead{sgd{.momentum = 0.9}, 2});
   check_as_one_rank("weight_average, exponential",
                     weight_average{sgd{.momentum = 0.9}, exponential_average{0.5}});
+  check_as_one_rank("schedule_free_sgd", schedule_free_sgd{});
+  check_as_one_rank("schedule_free_adamw", schedule_free_adamw{});
   check_as_one_rank("weight_average, stochastic",
                     weight_average{sgd{.momentum = 0.9}, stochastic_average{1, 1}});
 }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden vectors of parameter_groups (PyTorch's SGD with groups), lookahead and weight averages
-// through the whole trainer on the toy set T4, computed by tests/support/optimizer_goldens.py.
+// Golden vectors of parameter_groups (PyTorch's SGD with groups), lookahead, weight averages and
+// schedule-free optimizers through the whole trainer on the toy set T4, computed by
+// tests/support/optimizer_goldens.py.
 #include <filesystem>
 #include <span>
 #include <string>
@@ -15,8 +16,10 @@
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/parameter_groups.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
 
@@ -85,7 +88,44 @@ void averages_to(const Average& average, const t4_vectors& expected) {
   }
 }
 
+// The weights that are evaluated after five steps.
+template <class O>
+void evaluates_to(const O& optimizer, double learning_rate, const t4_vectors& expected) {
+  for (const int ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    const auto by_rank = on_ranks(ranks, [&](threads comm) {
+      quadratic<fp64> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
+      trainer run{model, optimizer, constant{learning_rate}, ring{comm}};
+      for (int k = 0; k < 5; ++k) run.step(std::array{one_each(ranks)}, k);
+      return run.with_mean_model([&] {
+        t4_vectors out;
+        for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
+        return out;
+      });
+    });
+    for (const t4_vectors& weights : by_rank)
+      for (std::size_t k = 0; k < 4; ++k)
+        for (std::size_t i = 0; i < expected[k].size(); ++i) {
+          CAPTURE(weights[k][i]);
+          CHECK(close(weights[k][i], expected[k][i], golden_tolerance<fp64>));
+        }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("schedule-free optimizers are evaluated at their golden average") {
+  evaluates_to(schedule_free_sgd{.weight_decay = 0.01, .warmup_steps = 3}, 0.2,
+               {{0.453743220758, -0.153334452537, 0.256426696196, -0.198978508334},
+                {0.0441380295266, -0.0187788878841},
+                {0.922493264077, -1.92636113942},
+                {0.0279309852367}});
+  evaluates_to(schedule_free_adamw{.weight_decay = 0.01}, 0.02,
+               {{0.446655264409, -0.242990915025, 0.740525829329, 0.0419881824092},
+                {0.0530991051141, 0.142034002732},
+                {0.941468167118, -1.9400273202},
+                {0.00605197888371}});
+}
 
 TEST_CASE_TEMPLATE("parameter_groups is PyTorch's SGD with groups: rate, momentum, decay, frozen",
                    P, fp64, fp32) {

@@ -150,8 +150,8 @@ struct make_moments_op {
 };
 
 /// f(address of this step's moments in the device's memory)
-template <class Real, class Optimizer, class D, class F>
-void with_moments(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v,
+template <class Real, class Optimizer, class D, int Slots, class F>
+void with_moments(const Optimizer& optimizer, const optimizer_view<Real, D, Slots>& v,
                   const step_info& info, typename D::stream s, const F& f) {
   const device::stream_buffer<adam_moments<Real>, typename D::stream> moments(s, 1);
   // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp

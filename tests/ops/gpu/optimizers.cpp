@@ -102,12 +102,14 @@ TEST_CASE(
   check(clip{local_steps{lars{}, 2}, 0.1});
 }
 
-TEST_CASE("optimizers on a GPU, emulated: groups, slow weights and averages") {
+TEST_CASE("optimizers on a GPU, emulated: groups, slow weights, averages, schedule-free") {
   check(parameter_groups{sgd{}, parameter_group{"", sgd{.momentum = 0.5}, 2, kind::weight},
                          parameter_group{"", sgd{}, 0, kind::bias}});
   check(parameter_groups{lamb{}, parameter_group{"", lamb{.beta1 = 0.5}, 2, kind::weight}});
   check(lookahead{sgd{}, 2});
   check(weight_average{sgd{}, exponential_average{0.5}});
+  check(schedule_free_sgd{.weight_decay = 0.1, .warmup_steps = 3});
+  check(schedule_free_adamw{.weight_decay = 0.1});
   check(weight_average{local_steps{sgd{}, 2}, stochastic_average{1, 2}});
 }
 

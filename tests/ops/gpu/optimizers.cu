@@ -61,10 +61,12 @@ TEST_CASE("optimizers on a GPU: adamw, lamb and its variants, lion, adan, lans")
   check(lans{});
 }
 
-TEST_CASE("optimizers on a GPU: groups, slow weights and averages") {
+TEST_CASE("optimizers on a GPU: groups, slow weights, averages, schedule-free") {
   check(parameter_groups{sgd{}, parameter_group{"", sgd{.momentum = 0.5}, 2, kind::weight}});
   check(lookahead{sgd{}, 2});
   check(weight_average{sgd{}, exponential_average{0.5}});
+  check(schedule_free_sgd{.weight_decay = 0.1, .warmup_steps = 3});
+  check(schedule_free_adamw{.weight_decay = 0.1});
 }
 
 TEST_CASE("optimizers on a GPU: clip, local_steps") {

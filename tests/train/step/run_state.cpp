@@ -36,6 +36,7 @@
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/precision/fp16.hpp>
@@ -113,6 +114,8 @@ TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   any_continues_exactly("lion", lion{});
   any_continues_exactly("adan", adan{});
   any_continues_exactly("lans", lans{});
+  any_continues_exactly("schedule_free_sgd", schedule_free_sgd{.warmup_steps = 4});
+  any_continues_exactly("schedule_free_adamw", schedule_free_adamw{});
   any_continues_exactly("lamb", lamb{});
   any_continues_exactly("nvlamb", nvlamb{});
   any_continues_exactly("lambc", lambc{});
