@@ -7,6 +7,7 @@
 #include <string>
 #include <typeindex>
 
+#include "tests/support/counted_uploads.hpp"
 #include "tests/support/deferred.hpp"
 #include "tests/support/emulated.hpp"
 #include "tests/support/launched_kernels.hpp"
@@ -47,6 +48,47 @@ TEST_CASE("integer_network_on: a GPU, emulated, has the CPU's logits to the bit"
 
 TEST_CASE("integer_network_on: a call is captured, and its replay has the CPU's logits") {
   a_captured_call_has_the_cpus_logits(device_fixture{deferred{}});
+  a_captured_call_has_the_cpus_logits(device_fixture{deferred{}}, true);
+}
+
+TEST_CASE(
+    "integer_network_on: offloaded weights, the same logits by two slots of the largest layer") {
+  integer_network net = random_integers<random_resnet<gpu_with_b>>(9);
+  const auto expected = logits_of(net, 3);
+  for (std::uint64_t seed = 0; seed < 3; ++seed)
+    CHECK(logits_on(device_fixture{counted_uploads{seed}}, net, 3, true) == expected);
+  const device_fixture at{counted_uploads{0}};
+  const integer_network_on resident(net, at.device, at.s);
+  const std::size_t before = at.device.counted().device;
+  const integer_network_on offloaded(net, at.device, at.s, {.offload_weights = true});
+  constexpr std::size_t table = 256,
+                        largest = 64 * 64 * 9 + 64 * sizeof(detail::infer::filter_rescaling);
+  CHECK(offloaded.weight_bytes() == 2 * largest);
+  CHECK(offloaded.weight_bytes() < resident.weight_bytes());
+  CHECK(at.device.counted().device - before == offloaded.weight_bytes() + table);
+  CHECK(at.device.counted().pinned == offloaded.uploaded_bytes());
+  const auto images = at.put(random_bytes(net, 3));
+  auto logits = at.put(std::vector<std::int32_t>(3 * net.classes()));
+  const std::size_t uploaded = at.device.counted().uploaded;
+  offloaded.run(images.span(), logits.span(), at.s);
+  CHECK(at.device.counted().uploaded - uploaded == offloaded.uploaded_bytes());
+  CHECK(at.get(logits) == expected);
+}
+
+TEST_CASE("integer_network_on: a wait that is left out changes the logits of offloaded weights") {
+  integer_network net = random_integers<random_resnet<gpu_with_b>>(9);
+  const auto expected = logits_of(net, 3);
+  const auto seen = [&](missing_wait missing) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      const counted_uploads device{seed};
+      const device_fixture<counted_uploads> at{device, device.make_compute_stream()};
+      device.counted().missing = missing;
+      if (logits_on(at, net, 3, true) != expected) return true;
+    }
+    return false;
+  };
+  CHECK(seen(missing_wait::of_compute));
+  CHECK(seen(missing_wait::of_others));
 }
 
 TEST_CASE("integer_network_on: sizes that do not match, and too many images, are refused") {

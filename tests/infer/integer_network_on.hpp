@@ -26,8 +26,8 @@ inline std::vector<std::uint8_t> random_bytes(const integer_network& net, std::s
 }
 template <class D>
 std::vector<std::int32_t> logits_on(const device_fixture<D>& at, const integer_network& net,
-                                    std::size_t samples) {
-  const integer_network_on on_gpu(net, at.device, at.s);
+                                    std::size_t samples, bool offloads = false) {
+  const integer_network_on on_gpu(net, at.device, at.s, {.offload_weights = offloads});
   CHECK(on_gpu.image() == net.image());
   CHECK(on_gpu.logit_step() == net.logit_step());
   const auto images = at.put(random_bytes(net, samples));
@@ -108,10 +108,10 @@ void large_networks_have_the_cpus_logits(const device_fixture<D>& at) {
 }
 /// On a device with graphs: what one replay computes of other images.
 template <class D>
-void a_captured_call_has_the_cpus_logits(const device_fixture<D>& at) {
+void a_captured_call_has_the_cpus_logits(const device_fixture<D>& at, bool offloads = false) {
   integer_network net = random_integers<random_resnet<gpu_with_b>>(9);
   constexpr std::size_t samples = 3;
-  const integer_network_on on_gpu(net, at.device, at.s);
+  const integer_network_on on_gpu(net, at.device, at.s, {.offload_weights = offloads});
   auto images = at.put(std::vector<std::uint8_t>(samples * net.image().size()));
   auto logits = at.put(std::vector<std::int32_t>(samples * net.classes()));
   on_gpu.run(images.span(), logits.span(), at.s);  // sizes the stream's memory

@@ -6,6 +6,7 @@
 //   const auto net = integer_network::load("net.safetensors");
 //   const integer_network_on on_gpu(net, device, s);  // s: a stream of the GPU
 //   on_gpu.run(images, logits, s);                    // memory of the GPU
+//   const integer_network_on by_layer(net, device, s, {.offload_weights = true});
 //
 // Its convolutions multiply bytes on tensor cores, engine `tensor_core`.
 #pragma once
@@ -22,6 +23,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::infer {
+
+/// Options of an integer_network_on.
+struct integer_network_on_options {
+  /// Whether the weights of a layer are on the GPU only while it computes: they are in page-locked
+  /// host memory, and the next layer's are uploaded meanwhile, to one of two slots of the largest
+  /// layer. Then calls share the slots: all are on one stream, or in its order.
+  bool offload_weights = false;
+};
+
+}  // namespace detail::infer
+
 /// An `integer_network` on a GPU.
 template <Device D>
 class integer_network_on {
@@ -31,16 +44,21 @@ class integer_network_on {
  public:
   /// Blocks the host until the weights are on the device. Throws error that names a layer without a
   /// form on a GPU: a window beyond 15 x 15, a classifier whose input is not one pixel.
-  integer_network_on(const integer_network& network, const D& device, typename D::stream s)
+  integer_network_on(const integer_network& network, const D& device, typename D::stream s,
+                     const detail::infer::integer_network_on_options& options = {})
       : image_(network.image()),
         classes_(network.classes()),
         logit_step_(network.logit_step()),
-        program_(network.program(), device, s) {}
+        program_(network.program(), device, s, options.offload_weights) {}
 
   /// Extent of an input image.
   [[nodiscard]] const extent& image() const { return image_; }
   /// Logits of a sample.
   [[nodiscard]] std::size_t classes() const { return classes_; }
+  /// Bytes of the GPU that hold layers' weights.
+  [[nodiscard]] std::size_t weight_bytes() const { return program_.constant_bytes(); }
+  /// Bytes of weights that a call uploads; 0 unless they are offloaded.
+  [[nodiscard]] std::size_t uploaded_bytes() const { return program_.uploaded_bytes(); }
   /// The number that one step of a logit stands for.
   [[nodiscard]] double logit_step() const { return logit_step_; }
 

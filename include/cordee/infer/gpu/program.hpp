@@ -4,13 +4,15 @@
 // Runs an integer program on a GPU: a launch for each step, and one more for each convolution of an
 // input of 32 bits, whose bytes it makes. Convolutions are those of engine `tensor_core`, with an
 // epilogue that requantizes. Weights are unpacked and constants made once; activations are
-// temporary memory of the stream.
+// temporary memory of the stream. Offloaded, what a step reads is in page-locked host memory, and
+// in one of two slots of the device (device/weight_slots.hpp) while the step runs.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,6 +22,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/weight_slots.hpp>
 #include <cordee/infer/gpu/layers.hpp>
 #include <cordee/infer/gpu/requantize_epilogue.hpp>
 #include <cordee/infer/program/integer_program.hpp>
@@ -36,14 +39,25 @@ class gpu_program {
 
  public:
   /// Throws error that names a layer without a form on tensor cores.
-  gpu_program(const integer_program& program, const D& device, stream s)
+  gpu_program(const integer_program& program, const D& device, stream s, bool offloads = false)
       : device_(device),
         image_(program.image),
         steps_(program.steps),
         plan_(program, padded_sizes(program)),
         table_(uploaded(program.table, s)) {
-    for (std::size_t k = 0; k < steps_.size(); ++k)
+    std::vector<std::byte> host;
+    core::pod_vector<std::size_t> ends;
+    for (std::size_t k = 0; k < steps_.size(); ++k) {
       std::visit([&](auto& layer) { add(layer, steps_[k].name, s); }, steps_[k].layer);
+      if (!offloads) continue;
+      move_to_host(constants_.back(), host, s);
+      ends.push_back(host.size());
+    }
+    if (offloads) {
+      offloaded_.reset(new offloaded_weights{device::pinned_weights<D>(device_, host.size()),
+                                             device::weight_slots<D>(device_, std::move(ends))});
+      std::copy(host.begin(), host.end(), offloaded_->host.span().data);
+    }
     std::size_t largest = lanes_of(image_);
     for (const integer_step& of : steps_) largest = std::max(largest, lanes_of(of.out()));
     most_samples_ = std::numeric_limits<std::int32_t>::max() / largest;
@@ -52,18 +66,35 @@ class gpu_program {
   /// Of one call: positions have 31 bits.
   [[nodiscard]] std::size_t most_samples() const { return most_samples_; }
 
+  /// Bytes of the device that hold constants of steps, and those that a call uploads.
+  [[nodiscard]] std::size_t constant_bytes() const {
+    if (offloaded_ != nullptr) return offloaded_->slots.bytes();
+    std::size_t sum = 0;
+    for (const constants& of : constants_) sum += of.weights.size() + of.factors.size();
+    return sum;
+  }
+  [[nodiscard]] std::size_t uploaded_bytes() const {
+    return offloaded_ != nullptr ? offloaded_->slots.forward_bytes() : 0;
+  }
+
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits, stream s) const {
     if (samples == 0) return;
     const device::stream_buffer<std::byte, stream> activations(s, plan_.size * samples);
-    const run_state at{samples, activations.data(), logits, s};
+    run_state at{samples, activations.data(), logits, s};
     cordee::for_each(s, samples * image_.pixels(),
                      read_image_op{.channels = image_.channels,
                                    .pixels = image_.pixels(),
                                    .table = numbers<std::uint8_t>(table_),
                                    .images = images,
                                    .q = output<std::uint8_t>(at, -1)});
-    for (int k = 0; k < static_cast<int>(steps_.size()); ++k)
+    if (offloaded_ != nullptr)
+      offloaded_->slots.begin_forward(std::as_const(offloaded_->host).span().data, s);
+    for (int k = 0; k < static_cast<int>(steps_.size()); ++k) {
+      const auto block = static_cast<std::size_t>(k);
+      if (offloaded_ != nullptr) at.offloaded = offloaded_->slots.enter(block, s);
       std::visit([&](const auto& layer) { run_step(k, layer, at); }, step(k).layer);
+      if (offloaded_ != nullptr) offloaded_->slots.leave(block, s);
+    }
   }
 
  private:
@@ -71,12 +102,18 @@ class gpu_program {
   /// What a step reads in the GPU's memory.
   struct constants {
     memory weights, factors;
+    std::size_t weights_at = 0, factors_at = 0;  // where they are offloaded
+  };
+  struct offloaded_weights {
+    device::pinned_weights<D> host;
+    device::weight_slots<D> slots;
   };
   struct run_state {
     std::size_t samples;
     std::byte* activations;
     std::int32_t* logits;
     stream s;
+    const std::byte* offloaded = nullptr;  // where those of the step are counted from
   };
 
   static std::size_t lanes_of(const extent& e) {
@@ -98,6 +135,17 @@ class gpu_program {
   template <class T>
   [[nodiscard]] static const T* numbers(const memory& from) {
     return reinterpret_cast<const T*>(from.span().data);
+  }
+  void move_to_host(constants& of, std::vector<std::byte>& host, stream s) const {
+    const auto move = [&](memory& from, std::size_t& at) {
+      at = host.size();
+      host.resize(at + (from.size() + 255) / 256 * 256);
+      device_.copy(host.data() + at, from.span().data, from.size(), s);
+      device_.finish(s);
+      from = {};
+    };
+    move(of.weights, of.weights_at);
+    move(of.factors, of.factors_at);
   }
 
   /// A layer's weights go to the GPU, not to its copy here.
@@ -156,6 +204,18 @@ class gpu_program {
   [[nodiscard]] const constants& constants_of(int k) const {
     return constants_[static_cast<std::size_t>(k)];
   }
+  template <class T>
+  [[nodiscard]] const T* weights_of(int k, const run_state& at) const {
+    const constants& of = constants_of(k);
+    return at.offloaded == nullptr ? numbers<T>(of.weights)
+                                   : reinterpret_cast<const T*>(at.offloaded + of.weights_at);
+  }
+  template <class T>
+  [[nodiscard]] const T* factors_of(int k, const run_state& at) const {
+    const constants& of = constants_of(k);
+    return at.offloaded == nullptr ? numbers<T>(of.factors)
+                                   : reinterpret_cast<const T*>(at.offloaded + of.factors_at);
+  }
 
   void run_step(int k, const integer_convolution& c, const run_state& at) const {
     const int input = step(k).input;
@@ -171,12 +231,12 @@ class gpu_program {
   void convolve(int k, const integer_convolution& c, const std::uint8_t* q,
                 const run_state& at) const {
     with_activation(step(k).bytes, [&]<class Out>(Out*) {
-      const requantize_epilogue<Out> epilogue{numbers<filter_rescaling>(constants_of(k).factors),
+      const requantize_epilogue<Out> epilogue{factors_of<filter_rescaling>(k, at),
                                               form_of(c, k, at), output<Out>(at, k)};
       ops::launch_correlation(
           ops::fprop_gemm<std::uint8_t>(c.problem, static_cast<int>(at.samples)), q,
-          numbers<std::int8_t>(constants_of(k).weights),
-          ops::byte_padding_prologue{.byte = c.zero_point}, epilogue, at.s);
+          weights_of<std::int8_t>(k, at), ops::byte_padding_prologue{.byte = c.zero_point},
+          epilogue, at.s);
     });
   }
   void run_step(int k, const integer_batch_norm& n, const run_state& at) const {
@@ -184,7 +244,7 @@ class gpu_program {
       cordee::for_each(at.s, at.samples * lanes_of(n.in) / 4,
                        integer_batch_norm_op<Out>{
                            ops::fast_divisor(padded_channels(n.in.channels) / 4), n.shift,
-                           numbers<norm_factor>(constants_of(k).factors), form_of(n, k, at),
+                           factors_of<norm_factor>(k, at), form_of(n, k, at),
                            output<const std::int32_t>(at, step(k).input), output<Out>(at, k)});
     });
   }
@@ -217,8 +277,8 @@ class gpu_program {
                                            static_cast<int>(c.classes),
                                            c.shift,
                                            output<const std::int32_t>(at, step(k).input),
-                                           numbers<std::int16_t>(constants_of(k).weights),
-                                           numbers<class_rescaling>(constants_of(k).factors),
+                                           weights_of<std::int16_t>(k, at),
+                                           factors_of<class_rescaling>(k, at),
                                            at.logits};
     at.s.launch_kernel(at.samples * kernel.tiles(), kernel);
   }
@@ -229,6 +289,7 @@ class gpu_program {
   memory_plan plan_;
   memory table_;
   std::vector<constants> constants_;  // of the steps
+  std::unique_ptr<offloaded_weights> offloaded_;
   std::size_t most_samples_ = 0;
 };
 
