@@ -212,6 +212,10 @@ class deferred {
     state_->allocations.erase(reinterpret_cast<std::uintptr_t>(memory));
     emulated{}.release(memory);
   }
+  [[nodiscard]] bool owns(const void* memory) const {
+    const std::scoped_lock lock(state_->mutex);
+    return !state_->pageable(memory);
+  }
   [[nodiscard]] void* pin(std::size_t size) const { return allocate(size); }
   void unpin(void* memory) const noexcept { release(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const {

@@ -191,6 +191,14 @@ class cuda {
   }
   /// Frees memory from `allocate`.
   void release(void* memory) const noexcept { cudaFree(memory); }
+  /// Whether it is memory of this GPU, or managed by CUDA, which moves it there.
+  [[nodiscard]] bool owns(const void* memory) const {
+    cudaPointerAttributes found{};
+    detail::device::cuda_check(cudaPointerGetAttributes(&found, memory),
+                               "cudaPointerGetAttributes");
+    return found.type == cudaMemoryTypeManaged ||
+           (found.type == cudaMemoryTypeDevice && found.device == ordinal_);
+  }
   /// Bytes that could be allocated, and that `s` holds for temporary memory. Blocks the host until
   /// the GPU is idle; none while `s` is captured.
   [[nodiscard]] std::optional<std::size_t> available(stream s) const {

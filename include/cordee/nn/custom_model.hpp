@@ -13,6 +13,9 @@
 //
 // Weights and gradients are spans of the run's arena. A framework that has memory of its own keeps
 // it (keep): then each step copies the weights there and the gradients back.
+//
+// On a GPU they are in its memory: the function runs on the host, submits its kernels to
+// pass.stream(), and calls ready(k) when those of a gradient are submitted.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,11 +36,13 @@
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
+#include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/model_pass.hpp>
 #include <cordee/nn/parameter_list.hpp>
 #include <cordee/nn/readiness.hpp>
+#include <cordee/ops/loss.hpp>
 #include <cordee/precision/fp32.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -71,7 +77,8 @@ class custom_model {
   using packed_parameters = span_on<Real, D>;  ///< The plane itself: nothing is packed.
   /// One micro-batch: adds gradients if pass.trains(), returns sums over its samples.
   using function = std::function<metrics(const Data&, pass&)>;
-  /// Writes a tensor's initial values, alike on all ranks, in the device's memory.
+  /// Writes a tensor's initial values, alike on all ranks, in the device's memory; on a GPU by the
+  /// default stream, or before it returns.
   using initializer = std::function<void(const segment&, span_on<Real, D>, std::uint64_t seed)>;
 
   /// @throws usage_error for an empty list.
@@ -80,7 +87,8 @@ class custom_model {
         function_(std::move(f)),
         device_(target),
         initializer_(std::move(initial)),
-        kept_(list_.segments().size()) {
+        kept_(list_.segments().size()),
+        device_sums_(device_, 1) {
     expects(!list_.segments().empty(), "custom_model: the list of parameters is empty");
     expects(function_ != nullptr, "custom_model: the function is empty");
   }
@@ -89,12 +97,17 @@ class custom_model {
   /// `gradient` to the arena, where it is added. A null gradient is that of a statistic, whose
   /// values are copied to the arena before the first bucket is tested for infinities, and once more
   /// behind a pass that called ready(). Initial values are those that are there.
-  /// @throws usage_error for another name.
+  /// @throws usage_error for another name, and on a GPU for memory that is not the GPU's.
   void keep(std::string_view name, Real* values, Real* gradient) {
-    kept_[list_.index(name)] = {values, gradient};
+    const std::size_t k = list_.index(name);
+    expect_on_device(name, values);
+    expect_on_device(name, gradient);
+    kept_[k] = {values, gradient};
     keeps_ = true;
   }
 
+  /// A graph would not call the function: capture_graphs is refused.
+  static constexpr bool captures_graphs = false;
   /// See Model.
   [[nodiscard]] std::span<const segment> segments() const { return list_.segments(); }
   [[nodiscard]] const D& get_device() const { return device_; }             ///< See Model.
@@ -134,6 +147,8 @@ class custom_model {
     expects(b.data != nullptr || b.count == 0, "custom_model: a batch without data");
     batch_ = b;
     sums_ = {};
+    if constexpr (!D::host_memory)
+      device_.clear(device_sums_.span().data, sizeof(detail::ops::metric_sums), s);
     if (p == phase::train || b.count == 0) return;
     model_pass<Real, D> one = make_pass(values, s);
     one.loss_weight_ = 1;
@@ -161,7 +176,26 @@ class custom_model {
     if (stored) store_kept_statistics(values, s);
     readiness_.finish(segments(), *one.ready_);
   }
-  [[nodiscard]] metrics read_metrics(stream) const { return sums_; }  ///< See Model.
+  /// See Model. On a GPU it blocks the host.
+  [[nodiscard]] metrics read_metrics(stream s) const {
+    metrics sums = sums_;
+    if constexpr (!D::host_memory) sums += copy_to_host(device_, device_metrics(), s)[0];
+    return sums;
+  }
+  /// What the last pass's kernels have added to its sums; read_metrics without the host's part.
+  [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const
+    requires(!D::host_memory)
+  {
+    return device_sums_.span();
+  }
+  /// Sums of device_metrics as metrics.
+  [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const
+    requires(!D::host_memory)
+  {
+    return sums;
+  }
+  /// What the function returned in the last pass.
+  [[nodiscard]] metrics host_metrics() const { return sums_; }
   /// See Model. Passes may leave out the gradients of these tensors.
   void freeze(std::span<const std::uint8_t> flags) { frozen_.assign(flags.begin(), flags.end()); }
   /// Tensors by kind, which of them stay with their owner, and the bytes that are copied; for logs.
@@ -187,6 +221,9 @@ class custom_model {
   struct kept_tensor {
     Real *values = nullptr, *gradient = nullptr;
   };
+  struct no_sums {
+    no_sums(const D&, std::size_t) {}
+  };
 
   [[nodiscard]] model_pass<Real, D> make_pass(const packed_parameters& values, stream s) const {
     model_pass<Real, D> one;
@@ -197,6 +234,8 @@ class custom_model {
     one.batch_ = &batch_;
     one.readiness_ = &readiness_;
     one.stream_ = s;
+    one.device_ = &device_;
+    if constexpr (!D::host_memory) one.sums_ = {device_sums_.span().data, 1};
     return one;
   }
 
@@ -223,6 +262,14 @@ class custom_model {
     else
       for_each(s, to.size, op);  // by argument-dependent lookup: device/gpu_kernel.hpp
   }
+  void expect_on_device(std::string_view name, const Real* memory) const {
+    if constexpr (requires { device_.owns(memory); })
+      if (memory != nullptr && !device_.owns(memory))
+        throw usage_error(concat(
+            "custom_model: keep(\"", name,
+            "\"): the memory is not that of the model's GPU, whose kernels read it: copy the "
+            "tensor there, or leave keep out, and it is a span of the arena"));
+  }
   void store_kept_statistics(const packed_parameters& values, stream s) const {
     for (std::size_t k = 0; k < segments().size(); ++k)
       if (segments()[k].kind == kind::statistic && kept_[k].values != nullptr)
@@ -238,7 +285,9 @@ class custom_model {
   bool keeps_ = false;
   std::vector<std::uint8_t> frozen_;
   batch_type batch_{};
-  metrics sums_{};
+  metrics sums_{};  // the function's
+  mutable std::conditional_t<D::host_memory, no_sums, buffer<detail::ops::metric_sums, D>>
+      device_sums_;
   mutable detail::nn::readiness readiness_;
 };
 

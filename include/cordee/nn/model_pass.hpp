@@ -49,6 +49,13 @@ class model_pass {
   }
   /// Of the tensor of that name. @throws usage_error also for another name.
   void ready(std::string_view name) { ready(list_->index(name)); }
+  /// The same of a gradient that work submitted to `from` computes, a stream of your own on a GPU:
+  /// the step's stream waits for it, the host does not.
+  template <class Tensor>
+  void ready(Tensor k, typename D::stream from) {
+    device_->await(stream_, device_->record(from));
+    ready(k);
+  }
 
   /// Whether gradients are wanted; else the loss alone.
   [[nodiscard]] bool trains() const { return ready_ != nullptr; }
@@ -59,8 +66,19 @@ class model_pass {
   [[nodiscard]] const batch<D>& update() const { return *batch_; }
   /// Whether the run does not train tensor k (trainer_options::freeze): its gradient is not used.
   [[nodiscard]] bool is_frozen(std::size_t k) const { return !frozen_.empty() && frozen_[k] != 0; }
-  /// The stream of the step's work.
+  /// The stream of the step's work. On a GPU: what the function submits to it is in order with the
+  /// update before and the exchange of what is ready(). A stream of your own waits for it first,
+  /// and is waited for by ready(k, stream), or, in a pass that calls none, by this one.
   [[nodiscard]] typename D::stream stream() const { return stream_; }
+  /// The device, whose record() and await() order streams.
+  [[nodiscard]] const D& get_device() const { return *device_; }
+  /// Sums of the pass in the GPU's memory, zero when it begins: what the function's kernels add to
+  /// them counts beside what it returns, and is read behind the step without a wait of its own.
+  [[nodiscard]] span_on<metrics, D> sums() const
+    requires(!D::host_memory)
+  {
+    return sums_;
+  }
 
  private:
   template <class Data, class P, class Where>
@@ -82,6 +100,8 @@ class model_pass {
   const batch<D>* batch_ = nullptr;
   double loss_weight_ = 1;
   typename D::stream stream_{};
+  const D* device_ = nullptr;
+  span_on<metrics, D> sums_{};
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -143,6 +143,28 @@ struct no_upload {
   explicit no_upload(const auto& /*device*/) {}
   std::span<const B> to(std::span<const B> batches, const auto& /*stream*/) { return batches; }
 };
+/// A source need not know of the model's GPU: the function gets the data as they are.
+template <class Data, class D>
+  requires(!D::host_memory)
+struct no_upload<data_batch<Data, D>> {
+  using type = data_batch<Data, D>;
+  std::vector<type> batches{};
+
+  explicit no_upload(const D&) {}
+  std::span<const type> to(std::span<const type> own, const auto& /*stream*/) { return own; }
+  std::span<const type> to(std::span<const data_batch<Data, cpu>> own, const auto& /*stream*/) {
+    batches.clear();
+    for (const data_batch<Data, cpu>& from : own) {
+      type& b = batches.emplace_back();
+      b.count = from.count;
+      b.global_samples = from.global_samples;
+      b.ranks = from.ranks;
+      b.first_sample = from.first_sample;
+      b.data = from.data;
+    }
+    return batches;
+  }
+};
 /// What brings a loader's batches to where the model M reads them.
 template <class M>
 using upload_of = std::conditional_t<std::same_as<nn::batch_of<M>, batch<typename M::device>>,

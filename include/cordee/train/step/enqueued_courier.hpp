@@ -50,6 +50,10 @@ trainer_options options_over(const R& reducer, trainer_options o) {
           "trainer: max_nonfinite_steps is a number of steps in a row, at least 1");
   expects(o.max_nonfinite_share >= 0 && o.max_nonfinite_share <= 1,
           "trainer: max_nonfinite_share is a share of the steps, from 0 to 1");
+  if constexpr (requires { requires !M::captures_graphs && !M::device::host_memory; })
+    expects(!o.capture_graphs,
+            "trainer: capture_graphs is for networks of the library's layers: the function of a "
+            "model of your own submits its kernels anew in each pass, so leave it out");
   if constexpr (!comm::single_rank<transport> && !comm::has_concurrent_contexts<transport>()) {
     const int ranks = reducer.comm.size(), over = o.batch_norm_over;
     const bool on_stream = ExchangesOnStream<M, R> && (over == 0 || over == ranks);

@@ -23,6 +23,12 @@ concept HasDeviceMetrics = requires(const M m) {
   { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
 };
 
+/// A model that has another part of its metrics on the host, of the last pass.
+template <class M>
+concept HasHostMetrics = requires(const M m) {
+  { m.host_metrics() } -> std::same_as<metrics>;
+};
+
 /// Enters what a step's kernels have found. `mixes`: buckets that are not finite became zero, and
 /// the step is applied in any case.
 inline void enter_status(step_outcome& out, const step_status& status, bool mixes) {
@@ -91,9 +97,11 @@ class readback<M, true> {
   void begin(std::size_t passes) {
     sums_.reserve(passes);  // the copies of the step before are complete
     passes_ = 0;
+    host_sums_ = {};
   }
   /// Enqueues a copy of the metrics of the forward pass launched last.
   void copy_metrics(const M& model, stream s) {
+    if constexpr (HasHostMetrics<M>) host_sums_ += model.host_metrics();
     const auto from = model.device_metrics();
     device_.copy(&sums_.span()[passes_++], from.data, sizeof(*from.data), s);
   }
@@ -110,7 +118,7 @@ class readback<M, true> {
 
   /// After wait(): the sum over the step's passes. Throws error if a label was out of range.
   [[nodiscard]] metrics metrics_of(const M& model) const {
-    metrics sum;
+    metrics sum = host_sums_;
     for (std::size_t k = 0; k < passes_; ++k) sum += model.metrics_of(sums_.span()[k]);
     return sum;
   }
@@ -124,6 +132,7 @@ class readback<M, true> {
   device::pinned<step_status, D> status_;
   device::pinned<ops::metric_sums, D> sums_;
   std::size_t passes_ = 0;
+  metrics host_sums_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
