@@ -194,6 +194,21 @@ class network
     return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(), loss,
                        dropout_rate, b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
+  /// Frees the memory of passes, which the next one allocates again, not at the same place: not for
+  /// a model whose steps a trainer has captured.
+  [[gnu::cold]] void release_activations() {
+    saved_.release(device_);
+    gradients_.release_all();
+    input_ = {device_, 0};
+    loss_gradient_ = {device_, 0};
+    workspace_ = {device_, 0};
+    scratch_ = {device_, 0};
+    logits_ = nullptr;
+    samples_ = 0;
+    trained_ = false;
+  }
+  /// Bytes of the packed parameters.
+  [[nodiscard]] std::size_t packed_bytes() const { return packed_size_; }
   /// Memory of a training pass for each of its samples, at least: activations and their gradients.
   [[nodiscard]] std::size_t bytes_per_sample() const { return bytes_per_sample_; }
   /// Where weights by block (offload_weights) are, and what a pass uploads; for logs.

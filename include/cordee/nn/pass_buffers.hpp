@@ -110,6 +110,12 @@ class activations {
   }
   /// Whether the stack holds what block `owner` has computed.
   [[nodiscard]] bool holds_block(const void* owner) const { return owner_ == owner; }
+  /// Frees the memory.
+  [[gnu::cold]] void release(const D& device) {
+    for (std::size_t k = 0; k < buffers_.size(); ++k) buffers_[k] = {device, 0};
+    stack_ = {device, 0};
+    owner_ = nullptr;
+  }
   [[nodiscard]] std::size_t bytes() const {
     std::size_t sum = stack_.size();
     for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
@@ -158,6 +164,12 @@ class gradient_buffers {
     return last;
   }
   void release(Number* gradient) { free_.push_back(gradient); }
+  /// Frees the memory.
+  [[gnu::cold]] void release_all() {
+    buffers_.clear();
+    free_.clear();
+    size_ = 0;
+  }
   [[nodiscard]] std::size_t bytes() const { return buffers_.size() * size_ * sizeof(Number); }
 
  private:
