@@ -18,6 +18,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 
@@ -130,6 +131,11 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
   all_described<decentlam_over<lars>>(
       {}, {{.optimizer = {.momentum = 0.5}}, {.momentum_correction = false}});
   all_described<clip<sgd>>({}, {{.optimizer = {.momentum = 0.5}}, {.max_norm = 3}, {.epsilon = 0}});
+  all_described<outer_momentum<local_steps<sgd>>>({}, {{.optimizer = {.period = 3}},
+                                                       {.outer = {.momentum = 0.5}},
+                                                       {.outer = {.learning_rate = 0.5}},
+                                                       {.outer = {.nesterov = false}},
+                                                       {.outer = {.per_learning_rate = true}}});
   all_described<local_steps<sgd>>(
       {}, {{.optimizer = {.momentum = 0.5}}, {.period = 3}, {.start_epoch = 2.5}});
 }

@@ -18,6 +18,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
@@ -80,5 +81,6 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         decentlam_over{adamw{.weight_decay = decay}},
         qg_dmsgd{.weight_decay = decay, .nesterov = true},
         adapt_while_combine{lars{.weight_decay = decay}}, clip{sgd{.weight_decay = decay}, 0.5},
-        local_steps{sgd{.weight_decay = decay}, 2});
+        local_steps{sgd{.weight_decay = decay}, 2},
+        outer_momentum{local_steps{sgd{.weight_decay = decay}, 2}});
 }

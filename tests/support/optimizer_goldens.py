@@ -228,6 +228,26 @@ def lans_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return w - lr * step
 
 
+def outer_momentum(inner, mu, rate, nesterov, per_rate, period=2):
+    """DiLoCo and SlowMo: every second step the mean way back to the last common weights is a gradient."""
+    def step(w, g, k, t, lr, s, mix):
+        a = s.setdefault("a", w[0].copy())
+        w = np.array([inner(w[r], g[r], k, t, lr, s.setdefault(r, {})) for r in range(len(w))])
+        if t % period:
+            return w
+        unit = lr if per_rate else 1.0
+        d = (a - w).mean(axis=0) / unit
+        s["u"] = mu * s.get("u", 0 * a) + d
+        s["a"] = a - rate * unit * (d + mu * s["u"] if nesterov else s["u"])
+        return np.tile(s["a"], (len(w), 1))
+    return step
+
+
+def sgd_step(w, g, k, t, lr, s, mu=0.9):
+    s["b"] = mu * s.get("b", 0 * w) + g + decay_of(k, 0.01) * w
+    return w - lr * s["b"]
+
+
 def schedule_free(rates, beta, warmup, adam, decay=0.01):
     """As the authors' package: y and z are kept, x is computed at the end. Shows x."""
     y = {k: array(START, k) for k in START}
@@ -329,6 +349,8 @@ def main():
         on_ranks("qg_dmsgd, Nesterov", ranks, quasi_global(nesterov=True), falling)
         on_ranks("local_steps{lars}", ranks, post_local(lars_step), [1, 1, 0.5, 0.5, 0.25])
         on_ranks("local_steps{lamb}", ranks, post_local(lamb_step), [0.01, 0.01, 0.005, 0.005, 0.0025])
+        on_ranks("outer_momentum, DiLoCo", ranks, outer_momentum(sgd_step, 0.9, 0.7, True, False), [0.1] * 4 + [0.05])
+        on_ranks("outer_momentum, SlowMo", ranks, outer_momentum(sgd_step, 0.5, 1, False, True), [0.1, 0.1, 0.05, 0.05, 0.05])
     torch_groups("groups by name", falling, b1=1, b2=0)
     torch_groups("groups by kind", falling, b1=0.5, b2=0.5)
     five = [0.1, 0.1, 0.05, 0.05, 0.05, 0.02, 0.02, 0.02]

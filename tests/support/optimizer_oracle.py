@@ -77,6 +77,27 @@ class ApexLarc:
             group["weight_decay"] = decay
 
 
+class DiLoCo:
+    """torchft's procedure on one replica: every fourth step the way back is the gradient of an outer SGD."""
+
+    def __init__(self, optimizer):
+        self.inner, self.param_groups, self.steps = optimizer, optimizer.param_groups, 0
+        self.weights = [p for group in self.param_groups for p in group["params"]]
+        self.backup = [p.detach().clone() for p in self.weights]
+        self.outer = SGD(self.weights, lr=0.7, momentum=0.9, nesterov=True)
+
+    @torch.no_grad()
+    def step(self):
+        self.inner.step()
+        self.steps += 1
+        if self.steps % 4 == 0:
+            for p, old in zip(self.weights, self.backup):
+                p.grad = old - p
+                p.copy_(old)
+            self.outer.step()
+            self.backup = [p.detach().clone() for p in self.weights]
+
+
 def theirs(make, decay=0.01, clip=None, around=None, average=None):
     w = {k: of(START, k).requires_grad_() for k in START}
     optimizer = make([{"params": [w[k]], "weight_decay": decay if k[0] == "W" else 0.0} for k in w])
@@ -133,6 +154,7 @@ def oracles():
     yield "apex: larc", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=True))
     yield "apex: larc without clip", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=False))
     yield "lookahead", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: Lookahead(o, alpha=0.5, k=6))
+    yield "outer_momentum", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=DiLoCo)
     yield "weight_average", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, average=0.9)
 
 

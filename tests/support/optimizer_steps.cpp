@@ -80,5 +80,6 @@ int main() {
   show("apex: larc", larc{.weight_decay = 0.01});
   show("apex: larc without clip", larc{.weight_decay = 0.01, .limits = {.clip = false}});
   show("lookahead", lookahead{sgd{.momentum = 0.9}, 6, 0.5});
+  show("outer_momentum", outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
 }

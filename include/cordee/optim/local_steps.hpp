@@ -46,8 +46,11 @@ struct local_steps {
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     if (v.finite) optimizer.accept(v, info, s);
-    const bool averages = info.epoch < start_epoch || (info.step + 1) % period == 0;
-    return averages ? v.weights : span_on<Real, D>{};
+    return averages(info) ? v.weights : span_on<Real, D>{};
+  }
+  /// Whether the weights are averaged in this step.
+  [[nodiscard]] bool averages(const step_info& info) const {
+    return info.epoch < start_epoch || (info.step + 1) % period == 0;
   }
   /// Does nothing: the reducer has averaged the weights in place.
   template <class Real, class D>

@@ -116,4 +116,5 @@ TEST_CASE("optimizers on a GPU, emulated: groups, slow weights, averages, schedu
 TEST_CASE("optimizers on a GPU, emulated: local steps") {
   check(local_steps{sgd{}, 2});
   check(local_steps{adamw{}, 3});
+  check(outer_momentum{local_steps{sgd{}, 2}});
 }

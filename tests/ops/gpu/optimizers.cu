@@ -72,4 +72,5 @@ TEST_CASE("optimizers on a GPU: groups, slow weights, averages, schedule-free") 
 TEST_CASE("optimizers on a GPU: clip, local_steps") {
   check(clip{sgd{}, 0.1});
   check(clip{local_steps{sgd{}, 2}, 0.1});
+  check(outer_momentum{local_steps{sgd{}, 2}});
 }

@@ -32,6 +32,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
@@ -158,6 +159,8 @@ TEST_CASE(
   const auto check = [](const std::string& name, const auto& optimizer) {
     const any_optimizer any = any_optimizer::of(optimizer);
     continues<fp32>(name + " over gossip", local_steps{any, 3}, make_gossip, {{3, 1}});
+    continues<fp32>(name + " in outer steps", outer_momentum{local_steps{any, 2}}, make_ring,
+                    {{3, 1}});
     continues<fp32>(name + " over a server", local_steps{any, 2}, make_lockstep, {{3, 1}});
   };
   check("sgd", sgd{.momentum = 0.9});

@@ -3,7 +3,7 @@
 //
 // Which optimizers and reducers can be combined, and what the compiler reports for the others.
 //
-//   R::offers >= O::needs          loose < mixing < exact
+//   R::offers >= O::needs          loose < mixing < exact; exact if differences are exchanged
 //   a reducer that rounds (compressed) averages gradients only, since rounding errors of weights
 //   are as large as the differences between ranks that gossip is to remove
 //   sharded divides the update of each tensor among ranks, which an optimizer must allow
@@ -39,6 +39,17 @@ consteval bool needs_whole_tensors() {
     return false;
 }
 
+/// Whether the optimizer, or one inside it, exchanges differences of weights (outer_momentum).
+template <class O>
+consteval bool exchanges_differences() {
+  if constexpr (requires { requires O::proposes_differences; })
+    return true;
+  else if constexpr (requires(const O o) { o.optimizer; })
+    return exchanges_differences<std::remove_cvref_t<decltype(O::optimizer)>>();
+  else
+    return false;
+}
+
 template <class O, class R>
 struct pairing {
   static consteval bool refuses_parts() {
@@ -47,13 +58,14 @@ struct pairing {
     else
       return false;
   }
+  static constexpr bool averages_gradients =
+      O::needs == agreement::exact || exchanges_differences<O>();
   static constexpr pairing_error error =
-      R::offers != agreement::exact && O::needs == agreement::exact
-          ? pairing_error::gradients_not_averaged
-      : !R::lossless && O::needs != agreement::exact ? pairing_error::weights_rounded
-      : R::offers < O::needs                         ? pairing_error::mixing_not_doubly_stochastic
-      : refuses_parts()                              ? pairing_error::update_not_divisible
-                                                     : pairing_error::none;
+      R::offers != agreement::exact && averages_gradients ? pairing_error::gradients_not_averaged
+      : !R::lossless && !averages_gradients               ? pairing_error::weights_rounded
+      : R::offers < O::needs ? pairing_error::mixing_not_doubly_stochastic
+      : refuses_parts()      ? pairing_error::update_not_divisible
+                             : pairing_error::none;
 };
 
 /// Whether the optimizer works over the reducer.

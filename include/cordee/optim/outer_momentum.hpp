@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A momentum over the averages of local steps: DiLoCo (Douillard et al. 2023) and SlowMo (Wang et
+// al. 2019).
+//
+//   each step          w_i <- optimizer(w_i, g_i)                    local_steps.hpp
+//   each period-th     d   <- mean of a - w_i                        the outer gradient
+//                      b   <- momentum b + d
+//                      a   <- a - learning_rate b                    or (d + momentum b): Nesterov
+//                      w_i <- a                                      a: w at the start
+//
+//   outer_momentum{local_steps{adamw{}, 64}}                         DiLoCo
+//   outer_momentum{local_steps{sgd{}, 12}, {.momentum = 0.5, .learning_rate = 1, .nesterov = false,
+//                                           .per_learning_rate = true}}    SlowMo: d / lr, lr b
+//
+// What is exchanged is a - w_i, not w_i: it may be rounded, as in compressed{ring{comm}, ...}, and
+// a is alike on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Both wait
+// for the exchange; fragments that overlap with steps (Douillard et al. 2025) are not in it.
+#pragma once
+
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/momentum.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/weight_average.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+/// g <- scale (a - w)
+template <class Real>
+struct outer_gradient {
+  const Real *w, *a;
+  Real* g;
+  Real scale;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(g, at.clamped(scale * (at(a) - at(w))));
+  }
+};
+/// The step of a and b by the mean of the outer gradients; w <- a.
+template <class Real>
+struct outer_step {
+  Real *w, *a, *b;
+  const Real* g;
+  Real momentum, learning_rate;
+  bool nesterov;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    const typename At::number d = at(g), carried = at.clamped(momentum * at(b) + d);
+    const typename At::number next = at.clamped(
+        at(a) - at.clamped(learning_rate * (nesterov ? d + momentum * carried : carried)));
+    at.put(b, carried);
+    at.put(a, next);
+    at.put(w, next);
+  }
+};
+
+/// The outer steps; see outer_momentum.
+struct outer_options {
+  /// Share of b that an outer step keeps. Range: 0 <= momentum < 1, else usage_error. Default: as
+  /// Douillard et al. 2023.
+  double momentum = 0.9;
+  /// Learning rate of the outer steps; 1 without momentum is the mean. Range: finite, above 0, else
+  /// usage_error. Default: as Douillard et al. 2023.
+  double learning_rate = 0.7;
+  bool nesterov = true;  ///< Whether the momentum is Nesterov's.
+  /// Whether d is divided by the learning rate of the schedule and the step multiplied by it, so
+  /// that b does not depend on a rate that changes. True: as SlowMo.
+  bool per_learning_rate = false;
+};
+
+}  // namespace detail::optim
+
+/// Local steps whose averages are steps of an outer SGD with momentum; see the header's top.
+template <class Optimizer>
+struct outer_momentum {
+  static_assert(
+      requires(const Optimizer& o, const step_info& info) { o.averages(info); },
+      "outer_momentum: wrap local_steps, as in outer_momentum{local_steps{adamw{}, 64}}");
+
+  static constexpr agreement needs = agreement::loose;  ///< Steps on the rank's own gradient.
+  /// Over an exact reducer alone, and over one that rounds as well.
+  static constexpr bool proposes_differences = true;
+  static constexpr bool eager = false;                ///< As local_steps.
+  static constexpr int slots = Optimizer::slots + 2;  ///< The local steps', then a and b.
+  /// The wrapped optimizer's value.
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
+
+  Optimizer optimizer{};                 ///< The local steps.
+  detail::optim::outer_options outer{};  ///< The outer steps.
+
+  /// Makes the local step; where local_steps averages, replaces the gradient by the outer gradient
+  /// and proposes it, else nothing.
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
+                           typename D::stream s) const {
+    const auto inner = detail::optim::inner_view<Optimizer::slots>(v);
+    if (detail::optim::proposal(optimizer, inner, info, s).empty()) return {};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+    segmented_for<Real>(s, v.segments,
+                        detail::optim::outer_gradient<Real>{
+                            v.weights.data, v.slots[Optimizer::slots].data, v.grads.data,
+                            detail::optim::factor<Real>(1 / rate(info))});
+    return v.grads;
+  }
+  /// Makes the outer step where local_steps averages, else nothing.
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    if (!optimizer.averages(info)) return;
+    const bool plain = info.epoch < optimizer.start_epoch;
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::outer_step<Real>{
+            v.weights.data, v.slots[Optimizer::slots].data, v.slots[Optimizer::slots + 1].data,
+            v.grads.data, static_cast<Real>(plain ? 0 : outer.momentum),
+            detail::optim::factor<Real>(rate(info) * (plain ? 1 : outer.learning_rate)),
+            outer.nesterov && !plain});
+  }
+  /// a <- w; initializes the local steps' slots, too.
+  template <class Real, class D>
+  void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
+    detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::average_update<Real>{v.weights.data, v.slots[Optimizer::slots].data});
+  }
+
+  /// Throws usage_error for an option outside its range, the local steps' too.
+  [[gnu::cold]] void check() const {
+    detail::optim::check_optimizer(optimizer);
+    detail::optim::expects_decay_rate("outer_momentum", "momentum", outer.momentum);
+    detail::optim::expects_positive("outer_momentum", "learning_rate", outer.learning_rate);
+  }
+  /// One line for logs.
+  [[nodiscard]] std::string describe() const {
+    return concat("outer momentum ", outer.momentum, outer.nesterov ? " (Nesterov)" : "",
+                  ", learning rate ", outer.learning_rate,
+                  outer.per_learning_rate ? " times the schedule's" : "", ", over ",
+                  detail::core::describe_policy(optimizer));
+  }
+
+ private:
+  [[nodiscard]] double rate(const step_info& info) const {
+    return outer.per_learning_rate && info.learning_rate > 0 ? info.learning_rate : 1;
+  }
+};
+template <class Optimizer>
+outer_momentum(Optimizer) -> outer_momentum<Optimizer>;
+template <class Optimizer>
+outer_momentum(Optimizer, detail::optim::outer_options) -> outer_momentum<Optimizer>;
+
+}  // namespace cordee::inline CORDEE_ABI
