@@ -195,6 +195,11 @@ TEST_CASE("offload_weights: blocks of a residual network, by its options") {
   CHECK(device.counted().pinned == packed.size());
   CHECK(device.counted().device >= 2 * largest);
   CHECK(device.counted().device < 2.02 * largest);
+  // What a plan states of the network, and of one that is resident.
+  using resident = resnet<50, fp32, counted_uploads, resnet_options{}, reference>;
+  CHECK(net.pass_layout().packed == packed.size());
+  CHECK(net.pass_layout().packed_on_device == resident{}.pass_layout().weight_slots());
+  CHECK(resident{}.pass_layout().packed_on_device == packed.size());
 }
 
 TEST_CASE("offload_weights: within recompute it is refused") {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <doctest/doctest.h>
 
 #include <cordee/nn/dropout.hpp>
@@ -13,6 +17,7 @@
 #include <cordee/ops/engines/direct/engine.hpp>
 
 #include "tests/nn/network_fixture.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace cordee;
 
@@ -106,6 +111,54 @@ TEST_CASE("recompute: the same names, and less memory") {
   CHECK(static_cast<double>(recomputed{}.bytes_per_sample()) <
         0.55 * static_cast<double>(plain{}.bytes_per_sample()));
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("recompute: a pass allocates what the network says, and says of the other choice") {
+  constexpr int samples = 64;
+  const auto taken = []<class Net>(network_fixture<Net> b) {  // by the first pass
+    const auto in_use = [] {
+      const struct ::mallinfo2 m = ::mallinfo2();
+      return static_cast<double>(m.uordblks + m.hblkhd);
+    };
+    const double before = in_use();
+    b.forward();
+    b.backward();
+    return in_use() - before;
+  };
+  // Of 30 buffers each is rounded up to a page, and has a page of its allocator's.
+  constexpr double rounding = 30 * 2 * 4096;
+  const auto check = [&]<class Net>(network_fixture<Net> b) {
+    const auto stated = static_cast<double>(b.net.memory_of_pass(samples).sum());
+    const double allocated = taken(network_fixture<Net>(samples));
+    CHECK(allocated <= stated + rounding);
+    CHECK(allocated >= stated - rounding);
+    CHECK(rounding < 0.05 * stated);
+  };
+  check(network_fixture<deep<false>>(1));
+  check(network_fixture<deep<true>>(1));
+  check(network_fixture<deep<true, 2>>(1));
+
+  using detail::nn::recomputed_blocks;
+  const deep<false> plain{cpu(1)};
+  const deep<true> recomputed{cpu(1)};
+  const auto activations = [](const auto& net, recomputed_blocks which) {
+    return net.pass_layout().of(samples, which).activations;
+  };
+  // The last block of `deep` and the first are no residual ones, which alone are noted.
+  CHECK(activations(recomputed, recomputed_blocks::none) ==
+        activations(plain, recomputed_blocks::as_they_are));
+  using imagenet = resnet<18, fp32, cpu, resnet_options{}, reference>;
+  using recomputed_imagenet = resnet<18, fp32, cpu, resnet_options{.recompute = true}, reference>;
+  CHECK(activations(imagenet{}, recomputed_blocks::all) ==
+        activations(recomputed_imagenet{}, recomputed_blocks::as_they_are));
+  CHECK(activations(imagenet{}, recomputed_blocks::as_they_are) ==
+        activations(recomputed_imagenet{}, recomputed_blocks::none));
+}
+#else
+TEST_CASE("recompute: a pass allocates what the network says, and says of the other choice") {
+  support::skip("only glibc, without a sanitizer, counts what is allocated");
+}
+#endif
 
 TEST_CASE("recompute: within another one, and a second backward pass, are refused") {
   network_fixture<deep<true>> b(2);

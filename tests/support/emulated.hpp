@@ -7,6 +7,8 @@
 // called with what they do.
 #pragma once
 
+#include <atomic>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <random>
@@ -101,14 +103,28 @@ class emulated {
 
   [[nodiscard]] stream make_stream() const { return stream{seed_}; }
   [[nodiscard]] void* allocate(std::size_t size) const {
-    if (size == 0) return nullptr;
-    void* const memory = ::operator new(size, std::align_val_t{256});
-    if (observer != nullptr) observer->add_memory(memory, size);
+    void* const memory = pin(size);
+    allocated += size;
     return memory;
   }
-  void release(void* memory) const noexcept { ::operator delete(memory, std::align_val_t{256}); }
-  [[nodiscard]] void* pin(std::size_t size) const { return allocate(size); }
-  void unpin(void* memory) const noexcept { release(memory); }
+  void release(void* memory) const noexcept {
+    if (memory != nullptr) allocated -= size_of(memory);
+    unpin(memory);
+  }
+  [[nodiscard]] void* pin(std::size_t size) const {
+    if (size == 0) return nullptr;
+    auto* const block =
+        static_cast<std::byte*>(::operator new(front + size, std::align_val_t{front}));
+    std::memcpy(block, &size, sizeof(size));
+    if (observer != nullptr) observer->add_memory(block + front, size);
+    return block + front;
+  }
+  void unpin(void* memory) const noexcept {
+    if (memory == nullptr) return;
+    ::operator delete(static_cast<std::byte*>(memory) - front, std::align_val_t{front});
+  }
+  /// Bytes of all devices' memory that are allocated now, pinned memory not among them.
+  static inline std::atomic<std::size_t> allocated = 0;
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream) const {
     if (size == 0) return;
@@ -120,6 +136,13 @@ class emulated {
   void finish(stream) const {}
 
  private:
+  static constexpr std::size_t front = 256;  // before each allocation, where its size is
+  static std::size_t size_of(const void* memory) {
+    std::size_t size = 0;
+    std::memcpy(&size, static_cast<const std::byte*>(memory) - front, sizeof(size));
+    return size;
+  }
+
   std::uint64_t seed_;
 };
 static_assert(cordee::Device<emulated> && cordee::GpuStream<emulated::stream>);

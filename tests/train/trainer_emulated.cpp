@@ -51,6 +51,7 @@ outcome train(int ranks, std::uint64_t order = 1) {
       else
         return D(order);
     }();
+    const std::size_t before = emulated::allocated;
     net_of<P, D> net{device};
     loader feed{images, comm, {.global_batch = 4, .seed = 1}};
     trainer run{net,
@@ -72,6 +73,12 @@ outcome train(int ranks, std::uint64_t order = 1) {
       out.loss_scale = step.loss_scale;
     }
     out.weights = trainable_weights();
+    if constexpr (!D::host_memory)
+      if (ranks == 1) {  // beside what upload holds: two batches with their labels
+        constexpr std::size_t uploads = 2 * 4 * (net.input.size() + sizeof(std::int32_t));
+        INFO(run.plan_memory(4).describe());
+        CHECK(emulated::allocated - before == run.plan_memory(4).total() + uploads);
+      }
     return out;
   });
   for (const outcome& one : all) CHECK(one.weights == all[0].weights);

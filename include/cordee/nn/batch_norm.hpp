@@ -58,7 +58,7 @@ class batch_norm_node {
         packed_(layout.template reserve_packed<real>(2 * padded())),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))),
         coefficients_(layout.add_kept()) {
-    layout.add_batch_norm(problem);
+    layout.add_batch_norm(problem, V);
     layout.note_activation_size(B::numbers(problem.in));
     if constexpr (B::packs_by_table) {
       const auto channels = static_cast<std::size_t>(problem.in.channels);

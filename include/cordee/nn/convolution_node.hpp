@@ -33,6 +33,7 @@ class convolution_node {
             layout.template reserve_packed<number>(engine{}.template packed_size<number>(problem))),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+    layout.pass.convolutions.push_back(problem);
     if constexpr (B::packs_by_table) {
       auto t = detail::ops::packed_weights(
           {problem, B::block(problem.in.channels), B::block(problem.filters)}, weights_, packed_,

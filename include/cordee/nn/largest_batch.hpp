@@ -13,6 +13,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/nn/memory_policies.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
@@ -24,19 +25,21 @@ inline std::string describe_largest_batch(std::size_t available, std::size_t byt
                 core::grouped(available), " bytes that are free without them");
 }
 
-/// f(). If the device has no memory left for it, the error states which batch could fit: `held()`
-/// is what the network's samples hold already. Nothing is added while the stream is captured.
+/// f(), a pass of so many samples. If the device has no memory left for it, the error states which
+/// batch could fit, and by which policies this one would: `held()` is what the network's samples
+/// hold already. Nothing is added while the stream is captured.
 template <class D, class F, class Held>
-void run_in_memory(const D& device, typename D::stream s, std::size_t bytes_per_sample, const F& f,
-                   const Held& held) {
+void run_in_memory(const D& device, typename D::stream s, const pass_layout& layout, int samples,
+                   const F& f, const Held& held) {
   if constexpr (requires { device.available(s); }) {
     try {
       f();
     } catch (const core::out_of_memory& failure) {
       const std::optional<std::size_t> free = device.available(s);
       if (!free) throw;
-      throw core::out_of_memory(
-          concat(failure.what(), describe_largest_batch(*free + held(), bytes_per_sample)));
+      throw core::out_of_memory(concat(failure.what(),
+                                       describe_largest_batch(*free + held(), layout.of_sample()),
+                                       describe_what_fits(layout, *free + held(), samples)));
     }
   } else {
     f();

@@ -58,6 +58,7 @@
 #include <cordee/nn/backend.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/nn/pass_buffers.hpp>
+#include <cordee/nn/pass_memory.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/dropout.hpp>
@@ -76,11 +77,11 @@ struct layout_builder {
   /// Activations of the recomputed block whose layers are being bound (recompute.hpp); null: none
   /// is.
   detail::nn::buffer_sizes* block = nullptr;
-  detail::nn::buffer_sizes block_outputs{};  ///< Outputs of the recomputed blocks so far.
-  detail::nn::buffer_sizes block_stack{};    ///< The most that recomputed blocks have at a time.
-  std::size_t largest_activation = 0;        ///< The most numbers of a sample between two layers.
-  std::size_t quantized_layers = 0;          ///< Number of layers with a range of their input.
-  std::uint32_t dropouts = 0;                ///< Number of dropout layers.
+  detail::nn::pass_layout pass{};        ///< What a pass allocates.
+  detail::nn::block_stack recomputed{};  ///< Memory of recomputed blocks.
+  std::size_t largest_activation = 0;    ///< The most numbers of a sample between two layers.
+  std::size_t quantized_layers = 0;      ///< Number of layers with a range of their input.
+  std::uint32_t dropouts = 0;            ///< Number of dropout layers.
   /// Ends of the packed parameters that are on a GPU by turns (nn/offload_weights.hpp).
   detail::core::pod_vector<std::size_t> weight_blocks{};
   bool has_ghost_batches = false;  ///< Whether a batch norm has statistics of less than a batch.
@@ -108,6 +109,7 @@ struct layout_builder {
       return detail::nn::recomputed_activation;
     }
     activation_bytes += bytes;
+    pass.activation_buffers += buffers;
     return std::exchange(activations, activations + buffers);
   }
   /// The index of a buffer whose size does not grow with samples, and which lasts until backward.
@@ -116,9 +118,24 @@ struct layout_builder {
   /// most.
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);
+    pass.gradient_buffers = std::max(pass.gradient_buffers, pass.held_gradients + 2);
   }
-  /// Notes a batch norm of the next segments, and goes on to those behind.
-  [[gnu::cold, gnu::noinline]] void add_batch_norm(const detail::ops::batch_norm_problem& problem) {
+  /// The layers that are bound next are a block that `recompute` could take; see end_block.
+  [[nodiscard]] detail::nn::pass_layout::mark begin_block() const {
+    return {{activation_bytes, pass.activation_buffers}, pass.blocks.size(), packed_size};
+  }
+  /// The block has ended. Its output takes so many bytes of a sample, which its last layer writes
+  /// where it is kept if it is recomputed (`writes_output`).
+  void end_block(const detail::nn::pass_layout::mark& begin, std::size_t output,
+                 bool writes_output) {
+    if (block == nullptr)
+      pass.end_block(begin, activation_bytes, packed_size, output, writes_output);
+  }
+  /// Notes a batch norm of the next segments on channels in blocks of so many, and goes on to those
+  /// behind.
+  [[gnu::cold, gnu::noinline]] void add_batch_norm(const detail::ops::batch_norm_problem& problem,
+                                                   int channel_block) {
+    pass.batch_norms.push_back({problem, channel_block});
     has_ghost_batches |= problem.ghost_batch > 0;
     if (problem.in.pixels() == 1) one_pixel_scales.push_back(table[next_segment]);
     next_segment += 2;

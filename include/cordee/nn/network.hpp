@@ -135,7 +135,7 @@ class network
     expects(in.size() >= packed_size_,
             "network: the packed parameters are not from make_packed_parameters");
     detail::nn::check_batch(b, Input.size(), p);
-    run_pass(s, [&] { run_forward(in, plane, b, p, s); });
+    run_pass(s, b.count, [&] { run_forward(in, plane, b, p, s); });
   }
 
   /// Computes the gradients of the last forward pass; see Model.
@@ -210,7 +210,26 @@ class network
   /// Bytes of the packed parameters.
   [[nodiscard]] std::size_t packed_bytes() const { return packed_size_; }
   /// Memory of a training pass for each of its samples, at least: activations and their gradients.
-  [[nodiscard]] std::size_t bytes_per_sample() const { return bytes_per_sample_; }
+  [[nodiscard]] std::size_t bytes_per_sample() const { return pass_.of_sample(); }
+  /// What the layers noted of the memory of a pass.
+  [[nodiscard]] const detail::nn::pass_layout& pass_layout() const { return pass_; }
+  /// What a training pass of so many samples allocates.
+  [[nodiscard, gnu::cold]] detail::nn::pass_memory memory_of_pass(int samples) const
+    requires(!Quantized<P>)
+  {
+    auto memory = pass_.of(static_cast<std::size_t>(samples));
+    memory.workspace = metrics_.size() * sizeof(detail::ops::metric_sums) + packing_.table_bytes();
+    if constexpr (D::host_memory)
+      memory.workspace += pass_.batch_norm_scratch(samples) * sizeof(double);
+    std::size_t numbers = 0;  // of the largest weight gradient
+    if constexpr (layer_backend::packs_gradients)
+      memory.workspace += packed_size_;
+    else
+      for (const convolution_problem& p : pass_.convolutions)
+        numbers = std::max(numbers, Engine{}.template workspace<number>(p, samples, stream{}));
+    memory.workspace += numbers * sizeof(number);
+    return memory;
+  }
   /// Where weights by block (offload_weights) are, and what a pass uploads; for logs.
   [[nodiscard]] std::string describe_offload() const
     requires(table::totals.offloaded_blocks > 0)
@@ -227,8 +246,8 @@ class network
 
  protected:
   template <class F>
-  void run_pass(stream s, const F& f) {
-    detail::nn::run_in_memory(device_, s, bytes_per_sample_, f, [&] { return held_bytes(); });
+  void run_pass(stream s, int samples, const F& f) {
+    detail::nn::run_in_memory(device_, s, pass_, samples, f, [&] { return held_bytes(); });
   }
   void run_forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                    stream s) {
@@ -274,7 +293,7 @@ class network
     expects(gradients.numbers.size >= plane_size() || frozen_.covers(segments(), gradients),
             "network: the plane is smaller than the network's table");
     const number* dx = nullptr;
-    run_pass(s, [&] {
+    run_pass(s, samples_, [&] {
       const auto samples = static_cast<std::size_t>(samples_);
       gradients_.reset(samples * largest_activation_);
       const std::size_t first = frozen_.first_unfrozen();
@@ -299,7 +318,7 @@ class network
   }
 
  private:
-  // Memory of the samples of the largest pass so far; bytes_per_sample_ of each, at least.
+  // Memory of the samples of the largest pass so far; bytes_per_sample of each, at least.
   [[nodiscard]] std::size_t held_bytes() const {
     return saved_.bytes() + gradients_.bytes() +
            (input_.size() + loss_gradient_.size()) * sizeof(number);
@@ -312,10 +331,8 @@ class network
         dropouts_(layout.dropouts),
         largest_activation_(std::max({layout.largest_activation, layer_backend::numbers(Input),
                                       layer_backend::numbers(Root::out(Input))})),
-        bytes_per_sample_(layout.activation_bytes + layout.block_stack.bytes +
-                          sizeof(number) *
-                              (layer_backend::numbers(Input) + Classes + 2 * largest_activation_)),
-        saved_(target, layout.activations, layout.block_stack),
+        pass_(std::move(layout.pass)),
+        saved_(target, layout.activations, layout.recomputed.most),
         input_(target, 0),
         loss_gradient_(target, 0),
         metrics_(target, 1),
@@ -326,6 +343,14 @@ class network
         gradients_(target) {
     has_ghost_batches = layout.has_ghost_batches;
     one_pixel_scales = std::move(layout.one_pixel_scales);
+    pass_.number = sizeof(number);
+    pass_.real = sizeof(real);
+    pass_.host_memory = D::host_memory;
+    pass_.packed = pass_.packed_on_device = packed_size_;
+    if constexpr (by_block) pass_.packed_on_device = slots_.get()->bytes();
+    pass_.input = sizeof(number) * (layer_backend::numbers(Input) + Classes);
+    pass_.activations = layout.activation_bytes;
+    pass_.largest_activation = sizeof(number) * largest_activation_;
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
         quantization.observer.add_layers(segments());
@@ -336,7 +361,8 @@ class network
 
   D device_;
   detail::nn::node_of<Root, layer_backend, Input> root_;
-  std::size_t packed_size_, dropouts_, largest_activation_, bytes_per_sample_;
+  std::size_t packed_size_, dropouts_, largest_activation_;
+  detail::nn::pass_layout pass_;
   detail::nn::frozen_flags frozen_;
   detail::nn::activations<D> saved_;
   int samples_ = 0;

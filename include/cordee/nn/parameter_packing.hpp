@@ -32,6 +32,7 @@ class parameter_packing {
  public:
   parameter_packing(const typename B::device&, layout_builder&) {}
   [[nodiscard]] std::size_t bytes() const { return 0; }
+  [[nodiscard]] std::size_t table_bytes() const { return 0; }
 };
 
 template <class B>
@@ -55,6 +56,10 @@ class parameter_packing<B, true> {
 
   /// What a captured launch depends on.
   [[nodiscard]] std::size_t bytes() const { return gradients_.size(); }
+  /// Memory of the table.
+  [[nodiscard]] std::size_t table_bytes() const {
+    return on_device_.size() * sizeof(ops::packed_tensor);
+  }
   void pack(const real* plane, std::byte* packed, stream s) const {
     // for a GPU by argument-dependent lookup: ops/gpu/{packed_table,quantized_table}.hpp
     if constexpr (Quantized<typename B::precision>)

@@ -103,21 +103,19 @@ struct recompute {
     static_assert(!Quantized<typename B::precision>,
                   "recompute: int8 observes ranges in forward, once: use fp32, bf16 or fp16");
     expects(layout.block == nullptr, "recompute: a recomputed block is within another one");
-    const auto before = layout.block_outputs;
+    const auto before = layout.recomputed.outputs;
     constexpr std::size_t numbers = B::numbers(out(In));
-    layout.block_outputs.bytes += sizeof(typename B::number) * numbers;
-    ++layout.block_outputs.count;
-    auto block = layout.block_outputs;
-    layout.block = &block;
+    const std::size_t packed = layout.packed_size;
+    detail::nn::buffer_sizes activations;
+    layout.block = &activations;
     auto node = L::template bind<B, In>(layout);
     layout.block = nullptr;
-    if constexpr (requires { node.write_block_output(); }) {
-      node.write_block_output();
-      block.bytes -= sizeof(typename B::number) * numbers;
-      --block.count;
-    }
-    layout.block_stack.bytes = std::max(layout.block_stack.bytes, block.bytes);
-    layout.block_stack.count = std::max(layout.block_stack.count, block.count);
+    constexpr bool writes_output = requires { node.write_block_output(); };
+    if constexpr (writes_output) node.write_block_output();
+    constexpr std::size_t output = sizeof(typename B::number) * numbers;
+    layout.recomputed.add(activations, output, writes_output);
+    layout.pass.blocks.push_back(
+        {activations, output, writes_output, true, layout.packed_size - packed});
     return detail::nn::recompute_node<B, decltype(node)>(node, before, numbers);
   }
 };
@@ -127,6 +125,22 @@ namespace detail::nn {
 /// L, recomputed or not.
 template <bool Recomputed, Layer L>
 using block_of = std::conditional_t<Recomputed, recompute<L>, L>;
+
+/// L as it is, a block that recompute could take.
+template <Layer L>
+struct plain_block {
+  static constexpr extent out(const extent& in) { return L::out(in); }
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    L::describe(in, registry);
+  }
+  template <class B, extent In>
+  [[gnu::cold]] static auto bind(layout_builder& layout) {
+    const auto begin = layout.begin_block();
+    auto node = L::template bind<B, In>(layout);
+    layout.end_block(begin, sizeof(typename B::number) * B::numbers(out(In)), false);
+    return node;
+  }
+};
 
 }  // namespace detail::nn
 

@@ -161,10 +161,15 @@ struct residual {
     static_assert(Shortcut::out(In) == Body::out(In),
                   "body and shortcut of a residual block must have the same extent: use "
                   "subsample_pad or projection where the body changes it");
-    return detail::nn::residual_node{
+    const auto begin = layout.begin_block();
+    ++layout.pass.held_gradients;  // of the norm, while the body or the shortcut has its own
+    auto node = detail::nn::residual_node{
         Body::template bind<B, In>(layout),  // braces: in this order
         Norm::template bind<B, Body::out(In), detail::ops::epilogue::add_relu>(layout),
         Shortcut::template bind<B, In>(layout)};
+    --layout.pass.held_gradients;
+    layout.end_block(begin, sizeof(typename B::number) * B::numbers(out(In)), true);
+    return node;
   }
 };
 

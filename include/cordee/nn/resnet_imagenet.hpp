@@ -58,7 +58,9 @@ struct imagenet_blocks {
   using large_stem = sequential<convolution<64, 7, 2>, norm_relu, max_pool<3, 2>>;
   using small_stem = sequential<convolution<64, 3>, norm_relu>;
   using plain_first = std::conditional_t<S.stem == stem::large, large_stem, small_stem>;
-  using first = weights_of<S.offload_weights, block_of<S.recompute, plain_first>>;
+  using first =
+      weights_of<S.offload_weights,
+                 std::conditional_t<S.recompute, recompute<plain_first>, plain_block<plain_first>>>;
 
   template <int Width, int Stride>
   using basic_body = sequential<convolution<Width, 3, Stride>, norm_relu, convolution<Width, 3>>;

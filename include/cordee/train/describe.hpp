@@ -13,6 +13,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/checks/plan_warnings.hpp>
+#include <cordee/train/describe_memory.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/step/run_state.hpp>
 #include <cordee/train/step/step.hpp>
@@ -220,6 +221,8 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
                             detail::train::describe_activations(
                                 run.model(), detail::train::largest_micro_batch(feed),
                                 detail::train::validation_batch(feed))));
+  detail::train::describe_memory(run, static_cast<int>(detail::train::largest_micro_batch(feed)),
+                                 micro, ranks, add_line);
   [[maybe_unused]] const auto add_callback = [&](const auto& callback) {
     if constexpr (requires { callback.describe(run); })
       add_line("checkpoints", callback.describe(run));

@@ -159,8 +159,11 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
   /// Memory of this rank's planes.
   [[nodiscard]] std::size_t arena_bytes() const {
-    if constexpr (shards) return planes_.bytes() + exchange_.shard().bytes();
-    return planes_.bytes();
+    return planes_.bytes() + exchange_.shard().bytes();
+  }
+  /// What this rank allocates of its device, for micro-batches of so many samples.
+  [[nodiscard]] detail::train::memory_plan plan_memory(int samples) const {
+    return detail::train::plan_memory(model_, packed_parameters_, planes_, exchange_, samples);
   }
   /// How kernels are launched, and why; for logs.
   [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(model_); }

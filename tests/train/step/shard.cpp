@@ -132,6 +132,11 @@ TEST_CASE("sharded: a rank of eight holds an eighth of the slots") {
     CHECK(contains(run.shard().describe(), " bytes in all"));
     CHECK(contains(run.shard().describe(), "bytes of optimizer slots on this rank, of 15,872 "));
     CHECK(run.arena_bytes() == 2 * cut_plane * sizeof(float) + run.shard().bytes());
+    const auto plan = run.plan_memory(1);
+    CHECK(plan.bytes("optimizer slots") == run.shard().slot_bytes());
+    CHECK(plan.bytes("weights") + plan.bytes("gradients") + plan.bytes("optimizer slots") +
+              plan.bytes("this rank's weights") ==
+          run.arena_bytes());
     CHECK(contains(error_message([&] { (void)run.slot(0); }),
                    "trainer: with sharded no rank holds a whole slot: gather_slot(k) is that of "
                    "all"));
@@ -177,6 +182,8 @@ TEST_CASE("sharded: a rank of eight holds an eighth of slots and master weights"
     CHECK(run.shard().bytes() <= 4 * 64 * 3 * sizeof(float));
     CHECK(7 * run.shard().bytes() <= 3 * cut_trainable * sizeof(float));
     CHECK(run.arena_bytes() == cut_plane * sizeof(float) + run.shard().bytes());
+    CHECK(run.plan_memory(1).bytes("gradients") == 0);
+    CHECK(run.plan_memory(1).bytes("weights") == cut_plane * sizeof(float));
     CHECK(contains(run.shard().describe(), " bytes of optimizer slots and master weights on this"));
     return 0;
   });

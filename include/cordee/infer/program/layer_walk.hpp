@@ -117,6 +117,10 @@ class layer_walk {
   value visit(layer_tag<offload_weights<L>>, const extent& in, const value& x) {
     return walk<L>(in, x);
   }
+  template <class L>
+  value visit(layer_tag<nn::plain_block<L>>, const extent& in, const value& x) {
+    return walk<L>(in, x);
+  }
   template <int Channels, int Stride, int GhostBatch>
   value visit(layer_tag<projection<Channels, Stride, GhostBatch>>, const extent& in,
               const value& x) {

@@ -100,6 +100,13 @@ class bucket_exchange {
       return comm::abort_peers_on_throw(courier_.comm(), f);
     }
   }
+  void add_memory(memory_plan& plan) const {
+    plan.add("scratch of the reducer", scratch_.size());
+    if constexpr (comm::ShardsUpdate<R>) {
+      plan.add("optimizer slots", shard_.slot_bytes());
+      plan.add("this rank's weights", shard_.bytes() - shard_.slot_bytes());
+    }
+  }
   /// Whether the host is blocked until the buckets are mixed.
   [[nodiscard]] bool blocks_host() const { return courier_.is_threaded(); }
   /// Whether the step has posted anything.

@@ -21,6 +21,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/frozen_layers.hpp>
 #include <cordee/train/step/gradient_plane.hpp>
+#include <cordee/train/step/memory_plan.hpp>
 #include <cordee/train/step/named_segment.hpp>
 #include <cordee/train/step/step_status.hpp>
 
@@ -72,6 +73,18 @@ class planes {
   }
   [[nodiscard]] std::size_t bytes() const {
     return (arena_.size() + (gradients_.is_in_arena() ? 0 : gradients_.size())) * sizeof(Real);
+  }
+
+  /// Names all of the above, and what is beside the planes.
+  void add_memory(memory_plan& plan) const {
+    const bool beside = !gradients_.is_in_arena();
+    plan.add("weights", arena_.plane_size() * sizeof(Real));
+    if (beside || !one_plane_)
+      plan.add("gradients", (beside ? gradients_.size() : arena_.plane_size()) * sizeof(Real));
+    plan.add("optimizer slots", whole_slots * slot_size() * sizeof(Real));
+    plan.add("reducer slots", R::slots * slot_size() * sizeof(Real));
+    plan.add("norms and status", saved_statistics_.size() * sizeof(Real) +
+                                     3 * sums_.size() * sizeof(double) + sizeof(step_status));
   }
 
   [[nodiscard]] span weights() { return arena_.plane(0); }

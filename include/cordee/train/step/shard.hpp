@@ -222,6 +222,7 @@ class shard {
 
 struct no_shard {
   explicit no_shard(const auto&...) {}
+  [[nodiscard]] static std::size_t bytes() { return 0; }
 };
 template <class P, class M, class O, class R>
 struct shard_type {

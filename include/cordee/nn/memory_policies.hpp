@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Policies that change what a training pass allocates, and their prices (docs/policies/memory.md).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/nn/pass_memory.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::nn {
+
+/// A pass with the policy where the network does not have it (`in_use`), else without.
+struct memory_policy {
+  std::string_view name;
+  bool in_use;
+  pass_memory pass;
+  std::size_t packed;  // bytes of the device for packed weights
+  std::string price;   // of using the policy
+};
+
+/// A pass whose numbers take `to` bytes in place of `from`; the coefficients of batch norms stay.
+constexpr pass_memory with_numbers_of(const pass_memory& pass, std::size_t from, std::size_t to) {
+  return {pass.inputs / from * to, pass.activations / from * to, pass.gradients / from * to,
+          pass.workspace};
+}
+
+/// f(policy) for each policy of the network alone. `pass`: its own, of so many samples.
+template <class F>
+[[gnu::cold]] void for_each_memory_policy(const pass_layout& layout, const pass_memory& pass,
+                                          int samples, const F& f) {
+  const auto n = static_cast<std::size_t>(samples);
+  if (!layout.blocks.empty()) {
+    const bool in_use = layout.recomputes();
+    auto other = layout.of(n, in_use ? recomputed_blocks::none : recomputed_blocks::all);
+    other.workspace = pass.workspace;
+    f(memory_policy{"recompute", in_use, other, layout.packed_on_device,
+                    "nearly one more forward pass"});
+    if (!layout.host_memory) {
+      const bool by_block = layout.packed_on_device != layout.packed;
+      f(memory_policy{"offload_weights", by_block, pass,
+                      by_block ? layout.packed : layout.weight_slots(),
+                      concat("up to ", core::grouped(2 * layout.packed),
+                             " bytes over the host link for each micro-batch")});
+    }
+  }
+  if (layout.number == 4)
+    f(memory_policy{"fp16 or bf16", false, with_numbers_of(pass, 4, 2), layout.packed_on_device / 2,
+                    "activations and their gradients rounded to 16 bits"});
+  else if (layout.number == 2)
+    f(memory_policy{"16-bit numbers", true, with_numbers_of(pass, 2, 4),
+                    layout.packed_on_device * 2,
+                    "activations and their gradients rounded to 16 bits"});
+}
+
+/// " This batch fits with ...", by what alone makes `samples` fit into so many bytes.
+[[gnu::cold]] inline std::string describe_what_fits(const pass_layout& layout,
+                                                    std::size_t available, int samples) {
+  std::string text;
+  const auto add = [&](std::string_view name, std::size_t bytes, std::string_view price) {
+    text += concat(text.empty() ? ". It fits with " : "; with ", name, ": ", core::grouped(bytes),
+                   " bytes, at the price of ", price);
+  };
+  const auto pass = layout.of(static_cast<std::size_t>(samples));
+  for_each_memory_policy(layout, pass, samples, [&](const memory_policy& p) {
+    // The weights are among what is not available.
+    const std::size_t freed = layout.packed_on_device - std::min(p.packed, layout.packed_on_device);
+    if (!p.in_use && p.pass.sum() <= available + freed) add(p.name, p.pass.sum() - freed, p.price);
+  });
+  std::size_t micro = 0;
+  for (int parts = 2; parts <= samples && micro == 0; ++parts)
+    if (const auto n = static_cast<std::size_t>(samples / parts); layout.of(n).sum() <= available)
+      micro = n;
+  if (micro > 0)
+    add(concat("accumulated micro-batches of ", micro), layout.of(micro).sum(),
+        concat("batch norm's statistics over ", micro, " samples"));
+  return text;
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run's memory for `describe`: its parts, and what it is with and without each policy that
+// changes it, with the price (docs/policies/memory.md).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/nn/memory_policies.hpp>
+#include <cordee/train/step/memory_plan.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// The plan's total, with a pass of other sizes.
+[[gnu::cold]] inline std::size_t total_with(const memory_plan& plan, const nn::pass_memory& pass) {
+  std::size_t sum = plan.total() + pass.sum();
+  for (const auto* const name : {"inputs", "activations", "gradients of activations", "workspace"})
+    sum -= plan.bytes(name);
+  return sum;
+}
+
+/// The total where this one of `ranks` ranks has its part of the slots, and a copy of its weights;
+/// and the other way around.
+[[gnu::cold]] inline std::size_t total_with_shards(const memory_plan& plan, bool sharded,
+                                                   int ranks) {
+  const std::size_t slots = plan.bytes("optimizer slots"), p = static_cast<std::size_t>(ranks);
+  if (sharded) return plan.total() - plan.bytes("this rank's weights") + (p - 1) * slots;
+  return plan.total() - slots + (slots + plan.bytes("weights")) / p;
+}
+
+/// add_line(name, value): the parts, then each policy that the run has or could have. `samples`: of
+/// a micro-batch, of which `micro` are accumulated.
+template <class Run, class AddLine>
+[[gnu::cold]] void describe_memory(Run& run, int samples, int micro, int ranks,
+                                   const AddLine& add_line) {
+  using M = typename Run::model_type;
+  using R = std::remove_cvref_t<decltype(run.reducer())>;
+  const memory_plan plan = run.plan_memory(samples);
+  constexpr bool has_pass = requires(M& m) { m.memory_of_pass(samples); };
+  add_line("peak", concat(core::grouped(plan.total()), " bytes",
+                          has_pass ? concat(" at micro-batches of ", samples)
+                                   : std::string(" without activations"),
+                          ": ", plan.describe()));
+  const auto add_policy = [&](bool in_use, std::string_view name, std::size_t bytes,
+                              const std::string& price) {
+    add_line(in_use ? "  without" : "  with",
+             concat(name, " ", core::grouped(bytes), " bytes, at the price of ", price));
+  };
+  if constexpr (has_pass && requires(M& m) { m.pass_layout(); }) {
+    const M& model = run.model();
+    const std::size_t packed = model.pass_layout().packed_on_device;
+    nn::for_each_memory_policy(model.pass_layout(), model.memory_of_pass(samples), samples,
+                               [&](const nn::memory_policy& p) {
+                                 add_policy(p.in_use, p.name,
+                                            total_with(plan, p.pass) - packed + p.packed, p.price);
+                               });
+    const auto with_micro_batches = [&](bool in_use, std::string_view name, int n) {
+      add_policy(in_use, name, total_with(plan, model.memory_of_pass(n)),
+                 concat("batch norm's statistics over ", in_use ? samples : n, " samples"));
+    };
+    if (micro > 1) with_micro_batches(true, "accumulation", micro * samples);
+    if (samples > 1)
+      with_micro_batches(false, concat("micro-batches of ", samples / 2), samples / 2);
+  }
+  constexpr bool shards = comm::ShardsUpdate<R>;
+  constexpr bool can_shard =
+      shards || (requires { requires R::can_shard; } && Run::device::host_memory);
+  if (can_shard && ranks > 1)
+    add_policy(shards, "sharded", total_with_shards(plan, shards, ranks),
+               "an all-gather of the weights in place of the second half of the all-reduce");
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train
