@@ -6,8 +6,10 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,17 @@ struct evaluate_op {
 
   void operator()(std::size_t) const { sums->loss += static_cast<double>(w[0]); }
 };
+
+/// Whether these are the same but for some ten roundings of numbers below 4 in each of five steps:
+/// a compiler may fuse a product and a sum in a kernel and not on the CPU.
+template <class Real>
+bool same_but_for_rounding(const std::vector<Real>& a, const std::vector<Real>& b) {
+  constexpr double apart = 5 * 10 * 4 * static_cast<double>(std::numeric_limits<Real>::epsilon());
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i)
+    same = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= apart;
+  return same;
+}
 
 /// Which stream the kernels of a pass run on.
 enum class kernels_on { step, own };
