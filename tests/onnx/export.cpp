@@ -27,6 +27,7 @@
 #include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/trainer.hpp>
 

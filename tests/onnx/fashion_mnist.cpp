@@ -36,6 +36,7 @@
 #include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/int8/calibrate.hpp>
 #include <cordee/train/trainer.hpp>

@@ -19,6 +19,7 @@
 #include <cordee/data/normalize.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
 
