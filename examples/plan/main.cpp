@@ -9,6 +9,7 @@
 //   cordee-plan ... --noise-scale 20000       which batch is worth its cost
 //   cordee-plan --parameters net.safetensors --images-per-second 300 --images 1000000 ...
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -109,6 +111,18 @@ step_profile step_of(const options& o, const processor& p, std::span<const layer
   }
 }
 
+/// "fp32", "fp16" or "rank" and a number.
+wire_format wire_of(const std::string& name) {
+  if (name == "fp32" || name == "fp16") return {.fp16 = name == "fp16"};
+  wire_format w;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with("rank") ||
+      std::from_chars(name.data() + 4, end, w.rank) != std::from_chars_result{end, std::errc{}} ||
+      w.rank < 1)
+    throw error(concat("--wire: \"", name, "\" is none of fp32, fp16, rank1, rank2, ..."));
+  return w;
+}
+
 std::string time_of(double seconds) {
   const auto in = [&](double unit, const char* name) {
     return concat(decimal::fixed(seconds / unit, 1), name);
@@ -118,13 +132,14 @@ std::string time_of(double seconds) {
 
 /// Where a doubling of the ranks brings less than half of what it should, and what would help more:
 /// links without latency, or links ten times as wide.
-void print_end(const curve& c, const step_profile& step, const machine& m, bool wire16) {
+void print_end(const curve& c, const step_profile& step, const machine& m,
+               const wire_format& wire) {
   for (std::size_t k = 1; k < c.points.size(); ++k) {
     const prediction &p = c.points[k], &before = c.points[k - 1];
     if (c.rate(p) / c.rate(before) >= 1.5) continue;
     const double no_latency =
-                     best_prediction(p.ranks, step, changed(m, 1e-6, 1), wire16).step.seconds,
-                 wide = best_prediction(p.ranks, step, changed(m, 1, 10), wire16).step.seconds;
+                     best_prediction(p.ranks, step, changed(m, 1e-6, 1), wire).step.seconds,
+                 wide = best_prediction(p.ranks, step, changed(m, 1, 10), wire).step.seconds;
     std::printf(
         "scaling ends         at %d ranks: twice the ranks of %d give %s times the images; %s "
         "(step %s s; without latencies %s s, with ten times the bandwidth %s s)\n",
@@ -207,8 +222,6 @@ void make_plan(const options& o) {
   const auto& gpu = measured ? measured_cpu : find_by_name("--processor", processors, o.processor);
   if (o.precision != "fp32" && o.precision != "fp16" && o.precision != "bf16")
     throw error(concat("--precision: \"", o.precision, "\" is none of fp32, fp16, bf16"));
-  if (o.wire != "fp32" && o.wire != "fp16")
-    throw error(concat("--wire: \"", o.wire, "\" is none of fp32, fp16"));
   if (o.batch % o.ranks != 0)
     throw error(concat("--batch: ", o.batch, " images are not divided by --ranks ", o.ranks));
   if (o.noise > 0 && o.least_steps > 0)
@@ -216,7 +229,7 @@ void make_plan(const options& o) {
   if ((o.least_steps > 0) != (o.least_images > 0))
     throw error("--least-steps: goes with --least-images");
   const machine m = machine_of(o);
-  const bool wire16 = o.wire == "fp16";
+  const wire_format wire = wire_of(o.wire);
   const int width = o.precision == "fp32" ? 4 : 2, images = o.batch / o.ranks;
   const plan::network* const net =
       listed ? nullptr : &find_by_name("--network", networks(), o.network);
@@ -237,7 +250,7 @@ void make_plan(const options& o) {
   }
   if (o.loader > 0) step.loader = images / o.loader;
 
-  const prediction at = best_prediction(o.ranks, step, m, wire16);
+  const prediction at = best_prediction(o.ranks, step, m, wire);
   const double one_rank = std::max(step.total(), step.loader);
   const double epoch = o.images > 0 ? o.images : net->images;
   const double steps = std::ceil(o.epochs * epoch / o.batch), total = steps * at.step.seconds;
@@ -272,8 +285,8 @@ void make_plan(const options& o) {
 
   curve c{images, {}};
   for (int ranks = 1; ranks <= std::max(o.to, o.ranks); ranks *= 2)
-    c.points.push_back(ranks == o.ranks ? at : best_prediction(ranks, step, m, wire16));
-  print_end(c, step, m, wire16);
+    c.points.push_back(ranks == o.ranks ? at : best_prediction(ranks, step, m, wire));
+  print_end(c, step, m, wire);
   if (o.noise > 0 || o.least_steps > 0) print_batches(c, o, watts);
   if (!o.csv.empty()) write_csv(c, o.csv);
   if (!o.svg.empty()) write_svg(c, concat(name, ", ", images, " images a rank, ", gpu.name), o.svg);
@@ -291,7 +304,10 @@ int main(int argc, char** argv) {
                  "file of a model's tensors in place of --network: .safetensors, or a text");
   app.add_option("--processor", o.processor, "k20, knl, p40, p100, v100, tpu_v3, a100, h100, h200");
   app.add_option("--precision", o.precision, "of layers: fp32, fp16, bf16");
-  app.add_option("--wire", o.wire, "of messages: fp32, or fp16 with error feedback");
+  app.add_option("--wire", o.wire,
+                 "of messages: fp32, fp16 with error feedback, or rank4, for example, by "
+                 "power_sgd, without the "
+                 "time that it computes");
   app.add_option("--batch", o.batch, "images of an update, over all ranks")
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--ranks", o.ranks, "processors")->check(CLI::Range(1, 16'384));

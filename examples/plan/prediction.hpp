@@ -27,12 +27,23 @@ struct prediction {
   simulated_steps step{};
 };
 
+/// How gradients travel: as they are, in 16 bits, or in rank `rank` by power_sgd, whose computation
+/// is not counted.
+struct wire_format {
+  bool fp16 = false;
+  int rank = 0;
+};
+
 /// Calls f(name, messages that a rank sends one after another, make) for each reducer.
 template <class F>
-void for_each_reducer(int ranks, int ranks_per_node, bool wire16, const F& f) {
+void for_each_reducer(int ranks, int ranks_per_node, const wire_format& wire, const F& f) {
   const double log = std::ceil(std::log2(std::max(1, ranks)));
   const auto both = [&](const char* name, double messages, const auto& make) {
-    if (wire16)
+    if (wire.rank > 0)
+      f(concat(name, ", rank ", wire.rank), 2 * messages, [&](auto comm) {
+        return power_sgd{make(comm), {.rank = wire.rank}};
+      });
+    else if (wire.fp16)
       f(concat(name, ", 16 bits"), messages, [&](auto comm) {
         return compressed{make(comm), fp16{}};
       });
@@ -89,7 +100,7 @@ inline machine changed(machine m, double latency, double bandwidth) {
 /// alone would make longer than the best so far is not simulated, and nothing is when the best is
 /// within 1 % of computation.
 inline prediction best_prediction(int ranks, const step_profile& step, const machine& m,
-                                  bool wire16) {
+                                  const wire_format& wire) {
   prediction best{.ranks = ranks};
   best.step.seconds = std::max(step.total(), step.loader);
   if (ranks == 1) return best;
@@ -101,7 +112,7 @@ inline prediction best_prediction(int ranks, const step_profile& step, const mac
   for (const auto mib : std::array<std::size_t, 4>{1, 4, 16, 64})
     if ((mib << 20) < whole) sizes.push_back(mib << 20);
   sizes.push_back(whole);
-  for_each_reducer(ranks, ranks_per_node_of(m), wire16,
+  for_each_reducer(ranks, ranks_per_node_of(m), wire,
                    [&](const std::string& name, double messages, const auto& make) {
                      for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
                        const double count = std::max(1.0, static_cast<double>(whole / *size));

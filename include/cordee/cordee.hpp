@@ -19,6 +19,7 @@
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/nodes.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
+#include <cordee/comm/reducers/power_sgd.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>

@@ -9,6 +9,7 @@
 #include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/comm/reducers/hybrid.hpp>
 #include <cordee/comm/reducers/native.hpp>
+#include <cordee/comm/reducers/power_sgd.hpp>
 #include <cordee/comm/reducers/reducer_check.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
@@ -80,6 +81,8 @@ void compose(threads comm) {
   use(hybrid{double_tree{comm}, compressed{ring{comm}, bf16{}}});
 #elif defined(SHARDED_COMPRESSED)
   use(sharded{compressed{ring{comm}, bf16{}}});
+#elif defined(POWER_SGD_SHARDED)
+  use(power_sgd{sharded{ring{comm}}});
 #elif defined(HYBRID_OF_TWO_COMMUNICATORS)
   use(hybrid{double_tree{comm}, ring{subgroup{comm, {0, 1}}}});
 #elif defined(COMPRESSED_TWICE)

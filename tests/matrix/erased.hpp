@@ -6,6 +6,7 @@
 // tests/train/combinations*.cpp instantiate trainers with their own types.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -22,10 +23,10 @@ namespace matrix {
 
 using namespace cordee;
 
-/// Any optimizer that needs an exact mean, of three slots at most.
+/// Any optimizer that needs an exact mean, of four slots at most.
 struct any_exact {
   static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 3;
+  static constexpr int slots = 4;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
   using view = optimizer_view<float, cpu, slots>;
@@ -43,9 +44,7 @@ struct any_exact {
     };
   }
   void initialize(const view& v, cpu::stream) const { start(v); }
-  void accept(const optimizer_view<float, cpu, 3>& v, const step_info& info, cpu::stream) const {
-    step(v, info);
-  }
+  void accept(const view& v, const step_info& info, cpu::stream) const { step(v, info); }
 };
 
 /// The spectral radius of a reducer that mixes; others have none.
@@ -80,17 +79,22 @@ struct any_reducer : any_radius<Offers> {
   }
 };
 
+/// A reducer with slots gets two, of which it uses its own.
 template <class R>
 auto wrapped(const R& r) {
   static_assert(ReducerOn<R, float, cpu>);
   if constexpr (cordee::detail::comm::InitializableOn<R, float, cpu>) {
     return r;  // the only one with these traits
   } else {
-    any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots> any{
+    any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots == 0 ? 0 : 2> any{
         {},
         r.comm,
         [r](std::size_t n) { return r.template scratch<float>(n); },
-        [r](const auto& m, const step_info& info) { r.mix(m, info, cpu::stream{}); }};
+        [r](const auto& m, const step_info& info) {
+          bucket_view<float, cpu, R::slots> own{m.layout, m.values, {}, m.scratch};
+          std::copy_n(m.slots.begin(), own.slots.size(), own.slots.begin());
+          r.mix(own, info, cpu::stream{});
+        }};
     if constexpr (cordee::detail::comm::HasSpectralRadius<R>) {
       any.radius_of = [r](momentum_form c) { return r.spectral_radius(c); };
       any.remedies = [r](momentum_form c) { return r.remedies(c); };

@@ -22,7 +22,7 @@ struct named_reducer {
   std::string name;
   std::variant<maker<any_reducer<threads, agreement::exact, true, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 0>>,
-               maker<any_reducer<threads, agreement::exact, false, 1>>,
+               maker<any_reducer<threads, agreement::exact, false, 2>>,
                maker<any_reducer<threads, agreement::mixing, true, 0>>,
                maker<any_reducer<self_comm, agreement::exact, true, 0>>,
                maker<server<threads, asynchronous>>>
@@ -65,6 +65,9 @@ inline std::vector<named_reducer> exact_reducers() {
                  })});
   all.push_back({"gathered, scaled_sign", over([](threads comm) {
                    return gathered{comm, scaled_sign{}};
+                 })});
+  all.push_back({"power_sgd{ring}, rank 1", over([](threads comm) {
+                   return power_sgd{ring{comm}, {.rank = 1}};
                  })});
   // From the mean to four times that (orthogonal gradients), at half the learning rate.
   all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});

@@ -50,7 +50,8 @@ enum class purpose : std::uint32_t {
   resampling,    ///< Crops that a data set draws while it reads an image.
   regression,    ///< Subsets of losses that `auto_wu` fits.
   dropout,       ///< Activations that dropout sets to zero.
-  adversary      ///< Random starts and target classes of adversarial training.
+  adversary,     ///< Random starts and target classes of adversarial training.
+  projection     ///< First directions of `power_sgd`.
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is

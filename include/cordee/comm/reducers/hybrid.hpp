@@ -44,10 +44,11 @@ struct hybrid {
   std::size_t threshold = 1u << 14;
   communicator_type comm = small.comm;  ///< State: the communicator of `small`.
 
-  /// As the reducer of that length.
+  /// Bytes that suffice for any message of up to n numbers.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return n <= threshold ? small.template scratch<Real>(n) : large.template scratch<Real>(n);
+    const std::size_t of_small = small.template scratch<Real>(std::min(n, threshold));
+    return n <= threshold ? of_small : std::max(of_small, large.template scratch<Real>(n));
   }
   /// As the reducer of that length.
   template <Precision P>

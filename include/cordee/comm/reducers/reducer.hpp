@@ -8,7 +8,7 @@
 //     offers                        agreement: what the ranks hold after mix()
 //     lossless                      whether the wire keeps every bit
 //     slots                         planes of memory that outlive a step
-//     scratch<Real>(n)              bytes of scratch for a message of n numbers
+//     scratch<Real>(n)              bytes of scratch for a message of n numbers, or of fewer
 //     mix(m, info, s)               m.values <- W m.values
 //   optional, read where they are declared
 //     single_message   (false)      all numbers of a step travel in one message
@@ -18,6 +18,8 @@
 //     residual_slots   (false)      slots are added to the next vector (error feedback), so that
 //                                   ranks may take the mean of theirs: another number resumes
 //     describe()                    one phrase, for describe(trainer)
+//     check(segments)               throws usage_error for a table of tensors that it cannot mix;
+//                                   called when a trainer is constructed
 //     enqueue(m, info, s)           mix() as work of the stream s, which may be captured in a CUDA
 //                                   graph: the host does not wait for the device
 //     initialize(m, s)              collective; called once, before the first mix()

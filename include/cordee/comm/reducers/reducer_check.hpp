@@ -7,12 +7,14 @@
 
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/member_check.hpp>
 #include <cordee/core/member_names.hpp>
+#include <cordee/core/segment.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -32,10 +34,10 @@ concept MixesOn =
 template <class R, class Real, class D, int slots>
 auto check_functions(const R& object, bucket_view<Real, D, slots> m, const step_info& info,
                      typename D::stream s, momentum_form form) {
-  static_assert(
-      MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
-      "reducer: its mix works on the CPU only (adasum and gathered do over any transport): name "
-      "another reducer, or train on the CPU");
+  static_assert(MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
+                "reducer: its mix works on the CPU only (adasum, gathered and power_sgd do over "
+                "any transport): name "
+                "another reducer, or train on the CPU");
   static_assert(
       MixesOn<R, Real, D> || (!D::host_memory && MixesOn<R, Real, cpu>),
       "reducer: mix is missing, or the transport cannot do what it asks of it: void "
@@ -53,6 +55,8 @@ auto check_functions(const R& object, bucket_view<Real, D, slots> m, const step_
                 (bucket_view<Real, D, slots>, typename D::stream) const, (m, s), initialise);
   CORDEE_MEMBER(optional, "reducer", R, std::string, describe, () const, (), description, describes,
                 to_string);
+  CORDEE_MEMBER(optional, "reducer", R, void, check, (std::span<const segment>) const,
+                (std::span<const segment>{}), checks, check_table);
   CORDEE_MEMBER(optional, "reducer", R, std::vector<int>, sources, (const step_info&) const, (info),
                 source);
   CORDEE_MEMBER(optional, "reducer", R, double, spectral_radius, (momentum_form) const, (form),

@@ -57,14 +57,17 @@ class planes {
         squared_grad_norms_(device, table.size()),
         sums_(device, table.size()),
         step_status_(device, 1) {}
-  /// The gradients of an exact optimizer are where the reducer's transport wants them.
+  /// The gradients of an exact optimizer are where the reducer's transport wants them. Throws what
+  /// the reducer has against the table.
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen,
                        frozen_gradients written, const R& reducer)
       : planes(device, table, frozen,
                O::needs == agreement::exact ? gradient_plane<Real, D>::allocate_registered(
                                                   reducer, device, table, frozen, written)
                                             : nullptr,
-               written, comm::shards_masters(reducer)) {}
+               written, comm::shards_masters(reducer)) {
+    if constexpr (requires { reducer.check(trainables()); }) reducer.check(trainables());
+  }
 
   [[nodiscard]] segments table() const { return table_; }
   /// Without those that are frozen.
