@@ -121,6 +121,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/on_host.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>

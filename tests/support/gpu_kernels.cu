@@ -33,6 +33,7 @@ KERNEL(average_pool_backward_fp16, average_pool_backward_kernel<cordee::half, 8>
 OPERATION(max_pool_fp16, max_pool_op<cordee::half, 8>)
 OPERATION(max_pool_backward_fp16, max_pool_backward_op<cordee::half, 8>)
 KERNEL(pack_table_fp16, pack_table_kernel<cordee::half, float>)
+KERNEL(pack_numbers_fp16, pack_numbers_kernel<cordee::half, float>)
 KERNEL(unpack_table_fp16, unpack_table_kernel<cordee::half, float>)
 KERNEL(pack_table_int8, pack_table_kernel<float, float, bfloat>)
 KERNEL(quantize_table, quantize_table_kernel)

@@ -23,16 +23,29 @@ namespace detail::device {
       concat("trainer: frozen layers have no ", name, ": ", call, " is those of the others"));
 }
 
+/// Where gradients are written that have no plane on the device: place(context, segment) is where
+/// a trainable segment's are, from then on until the run takes them away.
+template <class Real>
+struct gradient_places {
+  void* context = nullptr;
+  Real* (*place)(void* context, std::size_t segment) = nullptr;
+
+  [[nodiscard]] Real* of(std::size_t segment) const { return place(context, segment); }
+};
+
 /// Some numbers of a plane: `numbers` begins at number `offset` of the table. A span is a whole
 /// plane.
 template <class Real, class D>
 struct plane_part {
   span_on<Real, D> numbers;
   std::size_t offset = 0;
+  /// Of gradients: where they are instead. Null: in `numbers`.
+  const gradient_places<Real>* places = nullptr;
 
   plane_part(span_on<Real, D> some, std::size_t at = 0)  // NOLINT(google-explicit-constructor)
       : numbers(some), offset(at) {}
   plane_part(Real* data, std::size_t size) : numbers{data, size} {}  // {data, size} is a span
+  explicit plane_part(const gradient_places<Real>& elsewhere) : numbers{}, places(&elsewhere) {}
 
   [[nodiscard]] bool has(const segment& s) const {
     return s.offset >= offset && s.end() <= offset + numbers.size;
@@ -61,8 +74,9 @@ struct plane_part {
 
 }  // namespace detail::device
 
-/// Planes of numbers of type Real on a device; movable, not copyable.
-template <class Real, Device D>
+/// Planes of numbers of type Real on a device, or in `Memory` of another kind that it reads;
+/// movable, not copyable.
+template <class Real, Device D, class Memory = buffer<Real, D>>
 class arena {
  public:
   /// `planes` planes of the table's segments, zero initially.
@@ -103,7 +117,7 @@ class arena {
 
   std::size_t plane_size_, part_;
   int planes_, whole_;
-  buffer<Real, D> memory_;
+  Memory memory_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

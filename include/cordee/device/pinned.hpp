@@ -6,11 +6,13 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include <cordee/core/span_on.hpp>
+#include <cordee/device/buffer.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::device {
 
@@ -52,5 +54,37 @@ class pinned {
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// A buffer's interface to page-locked memory, which kernels of D may read and write, too: zeros
+/// initially.
+template <class T, PinnedAllocator D>
+class pinned_buffer {
+ public:
+  pinned_buffer(const D& device, std::size_t size) : memory_(device, size) {
+    if (size != 0) std::memset(static_cast<void*>(memory_.span().data()), 0, size * sizeof(T));
+  }
+  [[nodiscard]] std::size_t size() const { return memory_.span().size(); }
+  [[nodiscard]] span_on<T, D> span() { return {memory_.span().data(), size()}; }
+  [[nodiscard]] span_on<const T, D> span() const { return {memory_.span().data(), size()}; }
+
+ private:
+  pinned<T, D> memory_;
+};
+
+template <class T, Device D, bool OnHost>
+struct placed_memory_type {
+  using type = buffer<T, D>;
+};
+template <class T, Device D>
+struct placed_memory_type<T, D, true> {
+  static_assert(
+      PinnedAllocator<D>,
+      "on_host: it moves state from a GPU to the host: on a CPU, where all of it is on the "
+      "host, name the optimizer inside");
+  using type = pinned_buffer<T, D>;
+};
+/// Memory of D, or page-locked memory of the host that D's kernels read and write.
+template <class T, Device D, bool OnHost>
+using placed_memory = typename placed_memory_type<T, D, OnHost>::type;
 
 }  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -94,7 +94,7 @@ class convolution_node {
         pass.workspace->reserve(
             engine{}.template workspace<number>(problem_, pass.samples, pass.s));
         return engine{}.template backward<number>(problem_, pass.samples, x_, dy, packed,
-                                                  pass.plane + weights_, pass.mode,
+                                                  pass.gradient_at(segment_, weights_), pass.mode,
                                                   pass.workspace->span().data, dx, dx_mode, pass.s);
       }
     if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
@@ -108,8 +108,9 @@ class convolution_node {
             problem_, pass.samples, x_, dy,
             reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
     pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
-    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy, pass.plane + weights_,
-                                    pass.mode, pass.workspace->span().data, pass.s);
+    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy,
+                                    pass.gradient_at(segment_, weights_), pass.mode,
+                                    pass.workspace->span().data, pass.s);
   }
 
   convolution_problem problem_;

@@ -34,9 +34,11 @@ class frozen_flags {
     while (first < flags_.size() && flags_[first] != 0) ++first;
     return first;
   }
-  /// Whether all segments of the table outside of this part of a plane are frozen.
+  /// Whether all segments of the table outside of this part of a plane are frozen, or have other
+  /// places.
   template <class Part>
   [[nodiscard, gnu::cold]] bool covers(std::span<const segment> table, const Part& part) const {
+    if (part.places != nullptr) return true;
     for (std::size_t k = 0; k < flags_.size(); ++k)
       if (flags_[k] == 0 && !part.has(table[k])) return false;
     return !flags_.empty();

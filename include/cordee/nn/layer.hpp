@@ -54,6 +54,7 @@
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/device/arena.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/backend.hpp>
 #include <cordee/nn/parameter_table.hpp>
@@ -226,6 +227,8 @@ struct backward_pass {
   const bool* complete = nullptr;
   /// As in the forward pass.
   detail::device::weight_slots<typename B::device>* slots = nullptr;
+  /// Where gradients are that have no plane; null: in `plane`.
+  const detail::device::gradient_places<typename B::real>* places = nullptr;
 
   /// Whether the gradient of this trainable segment is not computed.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
@@ -233,7 +236,10 @@ struct backward_pass {
   }
   /// The gradient of a segment, which is at `offset` of the plane; null if it is frozen.
   [[nodiscard]] typename B::real* gradient_at(std::size_t segment, std::size_t offset) const {
-    return is_frozen(segment) ? nullptr : plane + offset;
+    if (is_frozen(segment)) return nullptr;
+    if constexpr (!B::device::host_memory)
+      if (places != nullptr) return places->of(segment);
+    return plane + offset;
   }
   /// Sequences end here; what they return is read by frozen layers alone.
   [[nodiscard]] bool is_complete() const { return complete != nullptr && *complete; }

@@ -139,7 +139,7 @@ class linear_as_convolution_node {
     // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
     if (!pass.is_frozen(segment_))
       linear_bias_gradient(classes_, pass.samples, static_cast<const number*>(dy),
-                           pass.plane + bias_, pass.mode, pass.s);
+                           pass.gradient_at(segment_, bias_), pass.mode, pass.s);
     ready(segment_);
     if (filters_ != classes_) {
       number* const padded = pass.gradients->acquire();  // (samples, filters)

@@ -162,6 +162,9 @@ class network
     packing_.unpack(gradients.origin(), first, count, mode, factor, s);
   }
 
+  /// How parameters are packed, for an update that packs some of them.
+  [[nodiscard]] const auto& packing() const { return packing_; }
+
   /// Metrics of the last forward pass. On a GPU it blocks the host. Throws error if a label is out
   /// of range.
   [[nodiscard]] metrics read_metrics(stream s) const {
@@ -304,6 +307,7 @@ class network
           in.span().data, gradients.origin(), mode,        samples_, batch_norm_allreduce,
           &gradients_,    &scratch_,          &workspace_, s,        packed_gradients};
       pass.frozen = all_frozen != nullptr ? all_frozen : frozen_.data();
+      pass.places = gradients.places;
       if (first > 0 && all_frozen == nullptr) pass.complete = &complete;
       number* dy = gradients_.acquire();
       device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);

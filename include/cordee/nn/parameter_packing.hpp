@@ -69,6 +69,15 @@ class parameter_packing<B, true> {
       pack_table(on_device_.span().data, tensors_.size(), tensors_.back(), plane,
                  reinterpret_cast<number*>(packed), s);
   }
+  /// Packs `count` segments from `first` on, whose weights are `numbers`, rounded masters, and
+  /// whose vectors are in `plane`. Both are where number 0 of the table would be.
+  void pack_numbers(const number* numbers, const real* plane, std::size_t first, std::size_t count,
+                    std::byte* packed, stream s) const {
+    // for a GPU by argument-dependent lookup: ops/gpu/packed_table.hpp
+    pack_numbers_table(on_device_.span().data, tensors_.size(), tensors_[first],
+                       tensors_[first + count - 1], numbers, plane,
+                       reinterpret_cast<number*>(packed), s);
+  }
   /// Memory for packed gradients, at the offsets of the packed parameters.
   [[nodiscard]] std::byte* gradients() {
     gradients_.reserve(packed_size_);

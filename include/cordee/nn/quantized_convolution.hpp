@@ -180,8 +180,9 @@ class quantized_convolution_node {
       // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
       fake_quantize(in, x_, quantizer_, buffer, pass.s);
       pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
-      engine{}.template wgrad<number>(problem_, pass.samples, buffer, dy, pass.plane + weights_,
-                                      pass.mode, pass.workspace->span().data, pass.s);
+      engine{}.template wgrad<number>(problem_, pass.samples, buffer, dy,
+                                      pass.gradient_at(segment_, weights_), pass.mode,
+                                      pass.workspace->span().data, pass.s);
     }
     if (target.needed) {
       engine{}.template dgrad<number>(problem_, pass.samples, dy,

@@ -24,6 +24,8 @@
 //     check_segments(table)   accepts all        throws usage_error for names that it misses
 //     whole_tensors           false              steps on rows or whole tensors, not on numbers and
 //                                                norms alone: sharded refuses it
+//     updates_on_host         false              state, master weights and update on the host
+//                                                (optim/on_host.hpp)
 //     average_slot            none               int: slot of an average of the weights, which is
 //                                                evaluated and saved
 //     has_preconditioner,     none               a bool and a type:
@@ -50,6 +52,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
@@ -227,6 +230,27 @@ template <class O>
 concept HidesAverage = !AveragesWeights<O> && requires(const O o) {
   requires AveragesWeights<std::remove_cvref_t<decltype(o.optimizer)>>;
 };
+
+/// The update, its slots and the master weights are on the host.
+template <class O>
+concept UpdatesOnHost = requires { requires O::updates_on_host; };
+
+/// An optimizer inside `O` does, where the trainer does not look for it.
+template <class O>
+concept HidesHostUpdate = !UpdatesOnHost<O> && requires(const O o) {
+  requires UpdatesOnHost<std::remove_cvref_t<decltype(o.optimizer)>>;
+};
+
+/// The optimizer itself, wherever it steps: checkpoints, averages and logs are its own.
+template <class O>
+const auto& placed(const O& optimizer) {
+  if constexpr (UpdatesOnHost<O>)
+    return optimizer.optimizer;
+  else
+    return optimizer;
+}
+template <class O>
+using placed_type = std::remove_cvref_t<decltype(placed(std::declval<const O&>()))>;
 
 /// x as Real, limited to the finite range: extreme learning rates, decays and norms give factors
 /// beyond the range of float, and infinity times zero is NaN.

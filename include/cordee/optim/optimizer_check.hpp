@@ -61,9 +61,12 @@ consteval bool has_optimizer_members() {
   CORDEE_CONSTANT(optional, "optimizer", O, int, average_slot, average_slots, averages_slot);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, whole_tensors, whole_tensor);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, has_preconditioner, has_precondition);
+  static_assert(!HidesHostUpdate<O>,
+                "on_host is the outermost wrapper: on_host{weight_average{clip{sgd{}}, "
+                "exponential_average{}}}");
   if constexpr (CORDEE_HAS_CONSTANT(O, int, slots))
     static_assert(core::compiles<decltype(&check_functions<O, Real, D, O::slots>)>);
-  static_assert(!HidesAverage<O>,
+  static_assert(!HidesAverage<placed_type<O>>,
                 "an average of weights is the outermost wrapper: weight_average{clip{sgd{}}, "
                 "exponential_average{}}");
   return true;

@@ -81,9 +81,10 @@ std::string describe_loss(Run& run) {
 
 /// ", of at most 1,048,576 by the device's default" of a bucket's bytes.
 template <class M, class R>
-std::string describe_bucket_limit(const trainer_options& options) {
+std::string describe_bucket_limit(const trainer_options& options, bool on_host) {
   if (comm::SingleMessage<R>) return {};
-  const auto limit = bucket_limit_of<typename M::device, typename R::communicator_type>(options);
+  const auto limit =
+      bucket_limit_of<typename M::device, typename R::communicator_type>(options, on_host);
   return concat(", of at most ", core::grouped(limit.bytes), " by ", limit.decided_by);
 }
 
@@ -209,13 +210,14 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
       concat(detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
              " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)), " bytes",
              detail::train::describe_bucket_limit<M, std::remove_cvref_t<decltype(run.reducer())>>(
-                 run.options()),
+                 run.options(), requires { run.host(); }),
              run.options().overlap ? ", during backward" : ", after backward"));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
   if constexpr (requires { run.shard(); }) add_line("sharded", run.shard().describe());
   if constexpr (requires { run.model().describe_offload(); })
     add_line("offloaded", run.model().describe_offload());
+  if constexpr (requires { run.host(); }) add_line("on the host", run.host().describe());
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
                             " bytes per rank for weights, gradients and optimizer state; ",
                             detail::train::describe_activations(

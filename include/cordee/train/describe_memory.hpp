@@ -12,7 +12,11 @@
 
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/segment.hpp>
 #include <cordee/nn/memory_policies.hpp>
+#include <cordee/nn/model.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/train/step/host_update.hpp>
 #include <cordee/train/step/memory_plan.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -67,6 +71,23 @@ template <class Run, class AddLine>
     if (micro > 1) with_micro_batches(true, "accumulation", micro * samples);
     if (samples > 1)
       with_micro_batches(false, concat("micro-batches of ", samples / 2), samples / 2);
+  }
+  using O = std::remove_cvref_t<decltype(run.optimizer())>;
+  constexpr bool on_host = requires { run.host(); };
+  if constexpr (!Run::device::host_memory && O::needs == agreement::exact && optim::is_eager<O> &&
+                nn::TakesPlanePart<M>) {
+    const std::size_t plane = run.weights().size * sizeof(typename Run::Real),
+                      planes = (2 + static_cast<std::size_t>(O::slots)) * plane;
+    const std::size_t limit = on_host_bucket_bytes / sizeof(typename Run::Real);
+    const std::size_t ring =
+        largest_pair(core::make_buckets(run.segments(), limit)) * sizeof(typename Run::Real);
+    add_policy(on_host, "on_host",
+               on_host ? plan.total() - plan.bytes("gradients") + planes
+                       : plan.total() - plan.bytes("weights") - plan.bytes("gradients") -
+                             plan.bytes("optimizer slots") + ring,
+               concat(core::grouped(plane),
+                      " bytes of gradients to the host and the weights' back "
+                      "in each step, and an update there"));
   }
   constexpr bool shards = comm::ShardsUpdate<R>;
   constexpr bool can_shard =

@@ -138,7 +138,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// The model, whose members may change between steps.
   [[nodiscard]] M& model() { return model_; }
-  [[nodiscard]] const O& optimizer() const { return optimizer_; }  ///< The trainer's copy.
+  /// The trainer's copy; of `on_host` the optimizer inside.
+  [[nodiscard]] const auto& optimizer() const { return detail::optim::placed(optimizer_); }
   /// The trainer's copy of the schedule, which observations change.
   [[nodiscard]] S& schedule() { return schedule_; }
   [[nodiscard]] const S& schedule() const { return schedule_; }     ///< The trainer's copy.
@@ -157,10 +158,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] std::int64_t steps_taken() const { return state_.progress.step; }
   /// What fit keeps between steps.
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
-  /// Memory of this rank's planes.
-  [[nodiscard]] std::size_t arena_bytes() const {
-    return planes_.bytes() + exchange_.shard().bytes();
-  }
+  /// Memory of this rank's planes; with `on_host` the device's for gradients, host() has the rest.
+  [[nodiscard]] std::size_t arena_bytes() const { return exchange_.arena_bytes(); }
   /// What this rank allocates of its device, for micro-batches of so many samples.
   [[nodiscard]] detail::train::memory_plan plan_memory(int samples) const {
     return detail::train::plan_memory(model_, packed_parameters_, planes_, exchange_, samples);
@@ -174,12 +173,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span weights() { return planes_.weights(); }
   /// Gradients as the last step left them. @throws usage_error where frozen layers have none.
   [[nodiscard]] span grads() {
-    return_gradients();
+    if constexpr (lends) model_.return_gradients();
     return planes_.grads();
   }
   /// Gradients of trained layers.
   [[nodiscard]] auto held_grads() {
-    return_gradients();
+    if constexpr (lends) model_.return_gradients();
     return planes_.held_grads();
   }
   /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for another name.
@@ -205,6 +204,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   {
     return exchange_.shard();
   }
+  /// With `on_host`: what the host holds, and what is copied.
+  [[nodiscard]] const auto& host() const
+    requires detail::optim::UpdatesOnHost<O>
+  {
+    return exchange_.host();
+  }
   /// Running statistics, the tail of the weights.
   [[nodiscard]] span statistics() { return planes_.statistics(); }
   /// Quantiles of the last update's trust ratios; none if nothing adapts, or its gradient was not
@@ -215,6 +220,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
  private:
   static constexpr bool shards = detail::comm::ShardsUpdate<R>;
+  static constexpr bool on_host = detail::optim::UpdatesOnHost<O>;
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool norms_all = detail::optim::norms_of<O> == norms_needed::before_accept;
   static constexpr bool lends = detail::train::may_use_lent_gradients<M, O, R>;
@@ -241,6 +247,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       exchange_.finish(stream_);
       graph_cache_.run(graph_section::accept, model_, {}, stream_, [this] { accept(); });
       exchange_.wait_behind(stream_);
+    } else if constexpr (on_host) {
+      detail::train::finish_on_host(model_, packed_parameters_, exchange_, planes_,
+                                    gradient_scaler_, readback_, out_, checks_gradient(), stream_,
+                                    meanwhile);
     } else {
       if (!joined) exchange_.post_rest(out_.applied, stream_);
       if (exchange_.blocks_host()) meanwhile();  // during the exchange
@@ -290,7 +300,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     const bool replaces = first && detail::train::overwrites<M>(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
-      exchange_.run_micro_batch(packed_parameters_, b, mode, last, stream_);
+      exchange_.run_micro_batch(packed_parameters_, b, mode, first, last, stream_);
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
       exchange_.finish(stream_);
@@ -310,7 +320,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     if (exact && checks_gradient()) {
       if constexpr (shards)
         exchange_.shard().compute_norms(norms_all, stream_);
-      else if (!compute_lent_norms())
+      else if (!detail::train::compute_lent_norms<lends>(lent_, model_, planes_, stream_))
         planes_.compute_norms(planes_.trainables(), 0, norms_all, stream_);
       planes_.record_norms(planes_.trainables(), 0, true, stream_);
     }
@@ -335,15 +345,6 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     else
       optimizer(planes_.view_of(planes_.trainables(), 0, out_.applied), stream_);
     model_.pack_parameters(weights(), packed_parameters_, stream_);
-  }
-
-  bool compute_lent_norms() {
-    if constexpr (lends)
-      if (lent_) detail::train::compute_lent_norms(model_, planes_, stream_);
-    return lent_;
-  }
-  void return_gradients() {
-    if constexpr (lends) model_.return_gradients();
   }
 
   void copy_status() {  // and the rest of what read_back() waits for

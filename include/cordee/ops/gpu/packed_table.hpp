@@ -57,22 +57,21 @@ struct pack_table_kernel {
     else
       load(t, block, b.thread(), weights);
     b.sync();
-    if (may_be_quantized && t.is_quantized) {
+    if (may_be_quantized && t.is_quantized)
       t.tile.for_each_crsk(block, b.thread(), storing<Dequantized>(t, weights, at<Dequantized>(t)));
-    } else if (t.is_number) {
-      t.tile.for_each_krsc(block, b.thread(), storing<N>(t, weights, at<N>(t)));
+    else
+      store(t, block, b.thread(), weights);
+  }
+  CORDEE_DEVICE void store(const packed_tensor& t, std::size_t block, int thread,
+                           const Real* weights) const {
+    if (t.is_number) {
+      t.tile.for_each_krsc(block, thread, storing<N>(t, weights, at<N>(t)));
       if (t.has_crsk)
-        t.tile.for_each_crsk(block, b.thread(),
+        t.tile.for_each_crsk(block, thread,
                              storing<N>(t, weights, at<N>(t) + t.tile.layout.size()));
     } else {
-      t.tile.for_each_krsc(block, b.thread(), storing<Real>(t, weights, at<Real>(t)));
+      t.tile.for_each_krsc(block, thread, storing<Real>(t, weights, at<Real>(t)));
     }
-  }
-
- private:
-  template <class To>
-  CORDEE_DEVICE To* at(const packed_tensor& t) const {
-    return reinterpret_cast<To*>(packed + t.packed);
   }
   CORDEE_DEVICE void load(const packed_tensor& t, std::size_t block, int thread,
                           Real* weights) const {
@@ -80,6 +79,12 @@ struct pack_table_kernel {
     t.tile.for_each_master(block, thread, [&](unsigned k, unsigned i, std::size_t index) {
       weights[k * t.tile.pitch + i] = master[index];
     });
+  }
+
+ private:
+  template <class To>
+  CORDEE_DEVICE To* at(const packed_tensor& t) const {
+    return reinterpret_cast<To*>(packed + t.packed);
   }
   CORDEE_DEVICE void load_quantized(const packed_tensor& t, std::size_t block, int thread,
                                     Real* weights) const {
@@ -100,6 +105,36 @@ struct pack_table_kernel {
       else
         to[index] = precision::rounded<To>(static_cast<precision::wide<To>>(x));
     };
+  }
+};
+
+/// Packs some tensors of a table: weights from `numbers`, which are rounded already, vectors from
+/// the plane. Both pointers are where number 0 of the table would be.
+template <Number N, class Real>
+struct pack_numbers_kernel {
+  static constexpr int threads = filter_tile::threads;
+  pack_table_kernel<N, Real> whole;
+  const N* numbers;
+  std::size_t first_block;
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() {
+    return filter_tile::most_numbers * sizeof(Real);
+  }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const packed_tensor t = tensor_at(whole.table, whole.size, first_block + b.index());
+    const std::size_t block = first_block + b.index() - t.blocks_before;
+    Real* const weights = b.template shared<Real>(filter_tile::most_numbers);
+    if (t.is_number) {
+      const N* const rounded = numbers + t.master;
+      t.tile.for_each_master(block, b.thread(), [&](unsigned k, unsigned i, std::size_t index) {
+        weights[k * t.tile.pitch + i] = static_cast<Real>(precision::widened(rounded[index]));
+      });
+    } else {
+      whole.load(t, block, b.thread(), weights);
+    }
+    b.sync();
+    whole.store(t, block, b.thread(), weights);
   }
 };
 
@@ -151,6 +186,18 @@ void pack_table(const packed_tensor* table, std::size_t size, const packed_tenso
   s.launch_kernel(
       last.followed_by(packed_tensor()).blocks_before,
       pack_table_kernel<N, Real>{table, size, plane, reinterpret_cast<std::byte*>(packed)});
+}
+
+/// Packs the tensors first .. last, of which host copies are given, from rounded weights.
+template <Number N, class Real, GpuStream S>
+void pack_numbers_table(const packed_tensor* table, std::size_t size, const packed_tensor& first,
+                        const packed_tensor& last, const N* numbers, const Real* plane, N* packed,
+                        S s) {
+  s.launch_kernel(
+      last.followed_by(packed_tensor()).blocks_before - first.blocks_before,
+      pack_numbers_kernel<N, Real>{{table, size, plane, reinterpret_cast<std::byte*>(packed)},
+                                   numbers,
+                                   first.blocks_before});
 }
 
 /// Unpacks the gradients of the tensors first .. last, of which host copies are given.

@@ -22,6 +22,7 @@
 #include <cordee/data/sample_threads.hpp>
 #include <cordee/data/slice_reader.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/device/pinned.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/input/data_description.hpp>
@@ -130,7 +131,7 @@ auto with_mean_model(Run& run, const F& f) {
   const auto pack = [&] {
     if constexpr (replaces) nn::pack_anew(run.model(), run.weights(), run.packed_parameters(), s);
   };
-  buffer<real, D> before(device, range.size);
+  device::placed_memory<real, D, requires { run.host(); }> before(device, range.size);
   device.copy(before.span().data, range.data, range.size * sizeof(real), s);
   if constexpr (averages && requires { run.shard(); })
     run.gather_slot(optimizer::average_slot, range);

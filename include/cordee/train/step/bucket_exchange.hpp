@@ -28,6 +28,7 @@
 #include <cordee/train/step/courier.hpp>
 #include <cordee/train/step/enqueued_courier.hpp>
 #include <cordee/train/step/gradient_scaler.hpp>
+#include <cordee/train/step/host_update.hpp>
 #include <cordee/train/step/planes.hpp>
 #include <cordee/train/step/preconditioner.hpp>
 #include <cordee/train/step/shard.hpp>
@@ -43,6 +44,7 @@ template <class M, class O, class R>
 class bucket_exchange {
  public:
   using device = typename M::device;
+  using optimizer_type = O;
   using stream = typename device::stream;
   using Real = typename M::precision::master;
   using span = span_on<Real, device>;
@@ -60,12 +62,14 @@ class bucket_exchange {
         buckets_(core::make_buckets(
             memory.trainables(),
             comm::message_limit<R>(
-                bucket_limit_of<device, typename R::communicator_type>(options).bytes) /
+                bucket_limit_of<device, typename R::communicator_type>(options, on_host).bytes) /
                 sizeof(Real))),
         scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.get_device(), buckets_.size()),
         preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()),
-        shard_(model.get_device(), memory, reducer, buckets()) {
+        shard_(model.get_device(), memory, reducer, buckets()),
+        host_(model.get_device(), memory, optimizer, buckets(), options) {
+    if constexpr (on_host) host_.follow(courier_);
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
@@ -102,6 +106,7 @@ class bucket_exchange {
   }
   void add_memory(memory_plan& plan) const {
     plan.add("scratch of the reducer", scratch_.size());
+    if constexpr (on_host) plan.add("gradients", host_.device_bytes());
     if constexpr (comm::ShardsUpdate<R>) {
       plan.add("optimizer slots", shard_.slot_bytes());
       plan.add("this rank's weights", shard_.bytes() - shard_.slot_bytes());
@@ -123,16 +128,23 @@ class bucket_exchange {
   }
   /// The forward and the backward pass of one micro-batch; segments become ready in the last one's.
   void run_micro_batch(typename M::packed_parameters& packed, const nn::batch_of<M>& micro,
-                       write_mode mode, bool last, stream s) {
+                       write_mode mode, bool first, bool last, stream s) {
+    if constexpr (on_host) host_.begin_pass(first, last, s);
     {
       const core::trace_range range("forward");
       model_.forward(packed, planes_.weights(), micro, phase::train, s);
     }
     const core::trace_range range("backward");
     mode_ = mode;
-    const auto ready = observed(preconditioner_, micro, info_,
-                                [&](std::size_t k) { last ? segments_ready(k, s) : void(); });
-    if constexpr (nn::HasPackedGradients<M>) {
+    const auto ready = observed(preconditioner_, micro, info_, [&](std::size_t k) {
+      if (last)
+        segments_ready(k, s);
+      else if constexpr (on_host)
+        host_.parts_ready(planes_.table()[k].offset, s);
+    });
+    if constexpr (on_host) {
+      model_.backward(packed, host_.gradients(), mode, ready, s);
+    } else if constexpr (nn::HasPackedGradients<M>) {
       model_.backward_packed(packed, gradients_for<M>(planes_), mode, ready, s);
       if (last) return;
       const std::size_t n = planes_.trainables().size();
@@ -144,15 +156,19 @@ class bucket_exchange {
     }
   }
   /// A step without samples: the gradient is zero.
-  void all_ready(stream s) { segments_ready(0, s, false); }
+  void all_ready(stream s) {
+    if constexpr (on_host) host_.begin_pass(true, true, s);
+    segments_ready(0, s, false);
+  }
   /// Backward has written the gradients of segment k and of all later segments of the table:
   /// buckets that begin at k or later are complete.
   void segments_ready(std::size_t k, stream s, bool scaled = true) {
     const std::size_t offset = planes_.table()[k].offset;
     for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
+      if constexpr (on_host) host_.enter(next_), host_.complete(next_);
       if (scaled) finish_gradient(b, s);
-      if (scaled && next_ == 0) planes_.template check_statistics<M>(planes_.gradient_of(b), s);
+      if (scaled && next_ == 0) planes_.template check_statistics<M>(gradient_of(b), s);
       if constexpr (checks_early) check_local_gradient(b, s);
       if constexpr (can_measure_noise)
         if (measures_noise_) measure_local_gradient(b, s);
@@ -200,6 +216,15 @@ class bucket_exchange {
   /// This rank's part of a sharded update.
   [[nodiscard]] auto& shard() { return shard_; }
   [[nodiscard]] const auto& shard() const { return shard_; }
+  /// Bytes of the planes; of an update by the host the device's.
+  [[nodiscard]] std::size_t arena_bytes() const {
+    if constexpr (comm::ShardsUpdate<R>) return planes_.bytes() + shard_.bytes();
+    if constexpr (on_host) return host_.device_bytes();
+    return planes_.bytes();
+  }
+  /// The update by the host.
+  [[nodiscard]] auto& host() { return host_; }
+  [[nodiscard]] const auto& host() const { return host_; }
   /// Seconds of this step's finish(), where these are what the exchange took beyond backward: on a
   /// device the host would wait for backward too.
   [[nodiscard]] std::optional<double> exposed() const {
@@ -222,6 +247,7 @@ class bucket_exchange {
   }
 
  private:
+  static constexpr bool on_host = planes_type::on_host;
   static constexpr bool exact = O::needs == agreement::exact;
   static constexpr bool can_measure_noise =
       exact && !comm::single_rank<typename R::communicator_type>;
@@ -266,9 +292,17 @@ class bucket_exchange {
     model_.unpack_gradients(gradients_for<M>(planes_), first, b.segments.size(), mode_, factor, s);
   }
 
+  [[nodiscard]] span gradient_of(const bucket& b) {
+    if constexpr (on_host)
+      return host_.slot(static_cast<std::size_t>(b.index));
+    else
+      return planes_.gradient_of(b);
+  }
   // The gradient in the plane, without the loss scale.
   void finish_gradient(const bucket& b, stream s) {
-    if constexpr (nn::HasPackedGradients<M>)
+    if constexpr (on_host)
+      host_.rounds() ? void() : scaler_.unscale(gradient_of(b), s);
+    else if constexpr (nn::HasPackedGradients<M>)
       unpack(b, scaler_.device_factor(), s);
     else
       scaler_.unscale(planes_.gradient_of(b), s);
@@ -291,9 +325,13 @@ class bucket_exchange {
 
   // Hands a bucket's proposal, if there is one, to the courier. Out of line: it has three callers.
   [[gnu::noinline]] void post(const bucket& b, bool finite, stream s) {
-    const span proposal = detail::optim::proposal(
-        optimizer_, planes_.view_of(b.segments, b.first_segment, finite), info_, s);
+    auto view = planes_.view_of(b.segments, b.first_segment, finite);
+    if constexpr (on_host) view.grads = gradient_of(b);
+    const span proposal = detail::optim::proposal(optimizer_, view, info_, s);
     if (proposal.empty()) return;
+    if constexpr (on_host)
+      expects(proposal.data == view.grads.data,
+              "on_host: the optimizer exchanges something else than gradients");
     posted_ = true;
     courier_.post({planes_.bucket_view_of(b, proposal, scratch_.span()), info_}, s);
   }
@@ -315,6 +353,7 @@ class bucket_exchange {
   courier_type courier_;
   [[no_unique_address]] preconditioner_of<O, M, R> preconditioner_;
   [[no_unique_address]] shard_of<planes_type, M, O, R> shard_;
+  [[no_unique_address]] host_update_of<planes_type, M> host_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

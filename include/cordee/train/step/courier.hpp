@@ -35,6 +35,17 @@ struct posted_bucket {
   bucket_view<Real, D, R::slots> view;
   step_info info;
 };
+/// What follows each bucket's exchange, on the stream that has it.
+template <class Real, class D>
+struct mixed_callback {
+  void* context = nullptr;
+  void (*call)(void*, const bucket&, span_on<Real, D>, typename D::stream) = nullptr;
+
+  template <int Slots>
+  void operator()(const bucket_view<Real, D, Slots>& mixed, typename D::stream s) const {
+    if (call != nullptr) call(context, *mixed.layout, mixed.values, s);
+  }
+};
 /// "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
 template <class R, class Real, class D>
 [[gnu::cold]] std::string describe(const posted_bucket<R, Real, D>& p) {
@@ -99,6 +110,16 @@ class courier {
   }
 
   void replayed() {}
+  /// From now on each bucket is followed by that.
+  void follow_by(const mixed_callback<Real, D>& f) { mixed_ = f; }
+  /// Blocks until the first `count` buckets of this step are mixed, or one has failed.
+  void wait_for(std::size_t count) {
+    if constexpr (beside && !virtual_time) {
+      std::unique_lock lock(mutex_);
+      while (is_threaded() && !failure_ && (taken_ < count || (taken_ == count && mixing_)))
+        changed_.wait(lock);  // each mix has a deadline
+    }
+  }
   /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
   void finish(stream = stream{}) {
     if constexpr (virtual_time) {
@@ -202,11 +223,13 @@ class courier {
     const core::trace_range range("exchange", b.view.layout->index, core::trace_track::exchange);
     if constexpr (comm::single_rank<typename R::communicator_type>) {
       reducer_.mix(b.view, b.info, s);
+      mixed_(b.view, s);
     } else {
       const auto context = [&] { return concat(describe(b), "; ", last_finished()); };
       const auto ops = [this] { return completed(); };
       const detail::comm::error_context scope(context, ops);
       reducer_.mix(b.view, b.info, s);
+      mixed_(b.view, s);
       const std::scoped_lock lock(mutex_);
       last_ = {b, last_.count + 1};
       if constexpr (comm::HasSources<R>)
@@ -243,6 +266,7 @@ class courier {
     return R::offers == agreement::exact ? &last_ : nullptr;
   }
   const R& reducer_;
+  mixed_callback<Real, D> mixed_;
   D device_;
   stream stream_{};  // the thread's own, so that the compute stream does not wait for exchanges
   mutable std::mutex mutex_;

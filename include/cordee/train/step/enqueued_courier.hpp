@@ -101,7 +101,10 @@ class courier<R, Real, D, true> {
   void post(const posted_bucket& b, stream s) {
     const core::trace_range range("enqueue exchange", b.view.layout->index,
                                   core::trace_track::exchange);
-    if (is_single_rank()) return reducer_.enqueue(b.view, b.info, s);
+    if (is_single_rank()) {
+      reducer_.enqueue(b.view, b.info, s);
+      return mixed_(b.view, s);
+    }
     expects(2 * count_ + 2 < numbers_.size(), "courier: more buckets than were announced");
     posted_.resize(std::max(posted_.size(), count_ + 1));
     posted_[count_++] = b;
@@ -111,8 +114,12 @@ class courier<R, Real, D, true> {
     const auto ops = [this] { return completed(); };
     const comm::error_context scope(context, ops);
     reducer_.enqueue(b.view, b.info, stream_);
+    mixed_(b.view, stream_);
     mark(2 * count_);
   }
+  /// As the other courier's.
+  void follow_by(const mixed_callback<Real, D>& f) { mixed_ = f; }
+  void wait_for(std::size_t) {}
   /// Replaces numbers by their sums over ranks, as work of `s`; in the order of what is posted, on
   /// the same communicator, so that no two ranks launch collectives in different orders.
   void sum(span_on<double, D> x, stream s) {
@@ -197,6 +204,7 @@ class courier<R, Real, D, true> {
   }
 
   const R& reducer_;
+  mixed_callback<Real, D> mixed_;
   D device_;
   stream stream_{};
   buffer<std::uint64_t, D> numbers_;        // 0, 1, 2, ..., the marks' source

@@ -28,7 +28,8 @@ class gradient_scaler {
   [[nodiscard]] span_on<const float, D> device_scale() const { return {}; }
   [[nodiscard]] const float* device_factor() const { return nullptr; }
   void unscale(span_on<Real, D>, stream) const {}
-  void update(stream) const {}
+  template <class Stream = stream>
+  void update(Stream) const {}
   void set_host_scale(const step_status&) {}
 };
 
@@ -73,7 +74,8 @@ class gradient_scaler<P, D, true> {
       scale(gradient.size, factor, gradient.data, s);
   }
   /// S of the next step. Requires that all norms of this step have been recorded.
-  void update(stream s) const {
+  template <class Stream = stream>
+  void update(Stream s) const {
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(s, rescale_op{options_, status_});
   }

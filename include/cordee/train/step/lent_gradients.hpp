@@ -69,4 +69,12 @@ void compute_lent_norms(M& model, Planes& planes, typename M::device::stream s) 
   planes.view_of(planes.trainables().first(1), 0, true).squared_grad_norms[0] += spoiled;
 }
 
+/// The same where they are `lent`, and may be; returns whether they are.
+template <bool Lends, class M, class Planes>
+bool compute_lent_norms(bool lent, M& model, Planes& planes, typename M::device::stream s) {
+  if constexpr (Lends)
+    if (lent) compute_lent_norms(model, planes, s);
+  return lent;
+}
+
 }  // namespace cordee::inline CORDEE_ABI::detail::train

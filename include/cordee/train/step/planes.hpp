@@ -15,6 +15,8 @@
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/device/pinned.hpp>
 #include <cordee/device/predicated.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -37,6 +39,10 @@ class planes {
   using stream = typename D::stream;
   using real = Real;
   using segments = std::span<const segment>;  // consecutive ones of the table
+  /// Whether all planes are in memory of the host, which the device reads, too (optim/on_host.hpp).
+  static constexpr bool on_host = optim::UpdatesOnHost<O>;
+  template <class T>
+  using memory = device::placed_memory<T, D, on_host>;
 
   /// No step exchanges or applies gradients of segments whose names begin with one of `frozen`.
   /// Slots are from the first to the last segment that is trained, unless the optimizer initializes
@@ -49,8 +55,8 @@ class planes {
         table_(table),
         unfrozen_(frozen.unfrozen_segments(table)),
         one_plane_(one_plane),
-        gradients_(device, table, unfrozen_.span(), written, std::move(gradient_memory),
-                   frozen.called()),
+        gradients_(device, table, on_host ? segments{} : unfrozen_.span(), written,
+                   std::move(gradient_memory), frozen.called()),
         arena_(device, table, first_slot() + whole_slots + R::slots, first_slot(), slot_size()),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
@@ -62,9 +68,10 @@ class planes {
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen,
                        frozen_gradients written, const R& reducer)
       : planes(device, table, frozen,
-               O::needs == agreement::exact ? gradient_plane<Real, D>::allocate_registered(
-                                                  reducer, device, table, frozen, written)
-                                            : nullptr,
+               O::needs == agreement::exact && !on_host
+                   ? gradient_plane<Real, D>::allocate_registered(reducer, device, table, frozen,
+                                                                  written)
+                   : nullptr,
                written, comm::shards_masters(reducer)) {
     if constexpr (requires { reducer.check(trainables()); }) reducer.check(trainables());
   }
@@ -80,6 +87,8 @@ class planes {
 
   /// Names all of the above, and what is beside the planes.
   void add_memory(memory_plan& plan) const {
+    if constexpr (on_host)
+      return plan.add("norms and status", saved_statistics_.size() * sizeof(Real));
     const bool beside = !gradients_.is_in_arena();
     plan.add("weights", arena_.plane_size() * sizeof(Real));
     if (beside || !one_plane_)
@@ -124,6 +133,7 @@ class planes {
 
   void clear(span x, stream s) { device_.clear(x.data, x.size * sizeof(Real), s); }
   void clear_grads(stream s) {
+    if constexpr (on_host) return;  // buckets are cleared as they begin
     const part all = held_grads();
     const std::size_t first = gradients_.first_written();
     // With one plane for both, the statistics are behind the gradients.
@@ -170,7 +180,10 @@ class planes {
   void initialize(const O& optimizer, const R& reducer, std::span<const bucket> buckets, stream s) {
     if constexpr (initializes) {
       const segments all = table_.first(core::count_trainable(table_));  // frozen ones as well
-      if (!all.empty()) optim::initialize_slots(optimizer, view_of(all, 0, true), s);
+      if constexpr (on_host) device_.finish(s);
+      if (!all.empty())
+        optim::initialize_slots(optimizer, view_of<optimizer_device>(all, 0, true),
+                                optimizer_stream_of(s));
     }
     if constexpr (comm::InitializableOn<R, Real, D>)
       for (const bucket& b : buckets)
@@ -186,7 +199,7 @@ class planes {
     const auto part_of = [&](const part& plane) {
       return span_on<Real, To>{plane.of(start, size).data, size};
     };
-    const auto per_segment = [&](buffer<double, D>& x) {
+    const auto per_segment = [&](memory<double>& x) {
       return span_on<double, To>{x.span().data + first, some.size()};
     };
     optimizer_view<Real, To, O::slots> v{part_of(weights()), part_of(held_grads()), {}, some};
@@ -202,14 +215,21 @@ class planes {
   }
 
   /// Computes the squared norms of the gradient, and of the weights if wanted, of some segments.
-  void compute_norms(segments some, std::size_t first, bool weights_too, stream s) {
+  /// By work of a stream of `To`, which reads the planes.
+  template <class To = D>
+  void compute_norms(segments some, std::size_t first, bool weights_too, typename To::stream s) {
     const std::size_t start = some.front().offset, size = some.back().end() - start;
-    const span gradient = held_grads().of(start, size);
-    const auto norms = [&](auto& all) { return all.span().subspan(first, some.size()); };
+    const auto part_of = [&](const part& plane) {
+      return span_on<Real, To>{plane.of(start, size).data, size};
+    };
+    const span_on<Real, To> gradient = part_of(held_grads());
+    const auto norms = [&](auto& all) {
+      return span_on<double, To>{all.span().data + first, some.size()};
+    };
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     if (weights_too)
-      segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_),
-                              weights().subspan(start, size), norms(squared_weight_norms_));
+      segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_), part_of(weights()),
+                              norms(squared_weight_norms_));
     else
       segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_));
   }
@@ -220,7 +240,8 @@ class planes {
     std::copy(of_weights.begin(), of_weights.end(), squared_weight_norms_.span().begin());
   }
   /// Enters the gradient's norms in the status, see record_norms_op.
-  void record_norms(segments some, std::size_t first, bool keep_nonfinite, stream s) {
+  template <class Stream = stream>
+  void record_norms(segments some, std::size_t first, bool keep_nonfinite, Stream s) {
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(s, record_norms_op{squared_grad_norms_.span().data + first, some.size(),
                                      keep_nonfinite, status()});
@@ -280,11 +301,19 @@ class planes {
   }
 
  private:
+  using optimizer_device = std::conditional_t<on_host, cpu, D>;
   // A sharded update has the others.
   static constexpr int whole_slots = comm::ShardsUpdate<R> ? 0 : O::slots;
   static constexpr bool initializes =
       !comm::ShardsUpdate<R> &&
-      optim::initializes_slots<O, optimizer_view<Real, D, O::slots>, stream>();
+      optim::initializes_slots<O, optimizer_view<Real, optimizer_device, O::slots>,
+                               typename optimizer_device::stream>();
+  static auto optimizer_stream_of(stream s) {
+    if constexpr (on_host)
+      return cpu::stream{};
+    else
+      return s;
+  }
   /// The arena's plane behind weights and gradients.
   [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() && !one_plane_ ? 2 : 1; }
   [[nodiscard]] bool has_whole_slots() const { return initializes || unfrozen_.empty(); }
@@ -325,10 +354,10 @@ class planes {
   core::pod_vector<segment> unfrozen_;  // empty where none is frozen
   bool one_plane_;                      // of weights, and of gradients during a step
   gradient_plane<Real, D> gradients_;
-  arena<Real, D> arena_;
+  arena<Real, D, memory<Real>> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
-  buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment
-  buffer<step_status, D> step_status_;
+  memory<double> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment
+  memory<step_status> step_status_;
   bool checks_ = true;  // this step's gradient is tested
 };
 

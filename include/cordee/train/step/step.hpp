@@ -24,7 +24,7 @@ struct trainer_options {
   /// Largest bucket of gradients; a larger parameter tensor is a bucket of its own. Unit: bytes.
   /// Range: any; 1 is a bucket for each tensor. Default: 1 MiB on a CPU; 16 MiB on a GPU, where
   /// each bucket has launches and round trips of its own; or what the transport states, if that is
-  /// more (8 MiB over mpi, 25 MiB over nccl).
+  /// more (8 MiB over mpi, 25 MiB over nccl); with on_host 1 MiB, since the GPU holds two buckets.
   std::size_t bucket_bytes = 0;
   /// Whether buckets are exchanged during backward, with optimizers that are `eager`; not over nccl
   /// where the host sums batch statistics (batch_norm_over), since NCCL wants one order of both.
@@ -90,16 +90,20 @@ struct step_outcome {
   }
 };
 
+/// The default of an update by the host, whose device holds two buckets.
+inline constexpr std::size_t on_host_bucket_bytes = std::size_t{1} << 20;
+
 /// The largest bucket on device D over the transport T, and what has decided it.
 struct bucket_limit {
   std::size_t bytes;
   std::string_view decided_by;
 };
 template <class D, class T>
-constexpr bucket_limit bucket_limit_of(const trainer_options& options) {
+constexpr bucket_limit bucket_limit_of(const trainer_options& options, bool on_host = false) {
   constexpr std::size_t device = std::size_t{D::host_memory ? 1 : 16} << 20,
                         transport = comm::bucket_bytes_of<T>();
   if (options.bucket_bytes > 0) return {options.bucket_bytes, "bucket_bytes"};
+  if (on_host) return {on_host_bucket_bytes, "on_host's default"};
   return transport > device ? bucket_limit{transport, "the transport's default"}
                             : bucket_limit{device, "the device's default"};
 }
