@@ -52,10 +52,12 @@ TEST_CASE("torch_model: kinds follow from modules and can be overridden") {
                  }),
                  "no tensor is named \"second.wieght\"");
   net->register_parameter("elsewhere", torch::empty({2}, torch::kMeta));
-  check_contains(error_message([&] {
-                   torch_model{net, loss_of};
-                 }),
-                 "\"elsewhere\" is on device meta: this version trains modules on CPUs alone");
+  check_contains(
+      error_message([&] {
+        torch_model{net, loss_of};
+      }),
+      "\"elsewhere\" is on device meta, the model's is cpu: call to(torch::Device(\"cpu\")) "
+      "before the model is made");
 }
 
 TEST_CASE("torch_model: parameters that the loss does not depend on") {

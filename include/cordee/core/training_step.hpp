@@ -157,6 +157,7 @@ struct batch {
 template <class Data, class D>
 struct data_batch : batch<D> {
   const Data* data = nullptr;  ///< The samples, in the form that the model reads.
+  std::int64_t step = 0;       ///< Steps before this one; set by the trainer.
 };
 
 /// Sums over samples, so that metrics of micro-batches and ranks add up. A mixed sample is counted

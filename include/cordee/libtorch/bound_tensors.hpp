@@ -23,6 +23,7 @@
 #include <cordee/device/arena.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/libtorch/module_tensors.hpp>
+#include <cordee/libtorch/tensor_device.hpp>
 #include <cordee/nn/parameter_list.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -44,7 +45,7 @@ struct torch_model_options {
 namespace detail::libtorch {
 
 /// The tensors of a module, bound to the planes of an arena. Addresses stay as long as it lives.
-template <class Real>
+template <class Real, class D = cpu>
 class bound_tensors {
  public:
   struct entry : module_tensor {
@@ -56,13 +57,10 @@ class bound_tensors {
   using accumulator =
       decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
 
-  bound_tensors(std::vector<module_tensor> all, const torch_model_options& options) {
+  bound_tensors(std::vector<module_tensor> all, const torch_model_options& options,
+                torch::Device place = torch::kCPU) {
     for (module_tensor& t : all) {
-      if (!t.tensor.device().is_cpu())
-        throw usage_error(concat("torch_model: \"", t.name, "\" is on device ",
-                                 t.tensor.device().str(),
-                                 ": this version trains modules on CPUs alone: call "
-                                 "to(torch::kCPU) before the model is made"));
+      expect_place(t.name, t.tensor.device(), place);
       // Module::to(type) converts the counters of batch norm as well; Python's does not.
       if (!t.is_parameter && t.name.ends_with("num_batches_tracked"))
         t.tensor.set_data(t.tensor.to(torch::kLong));
@@ -127,7 +125,7 @@ class bound_tensors {
   /// From now on backward adds to this plane; gradients that are copied begin undefined. Where the
   /// plane is overwritten all are: LibTorch then takes a product's memory as the gradient, and one
   /// copy of it costs less than zeros and an addition.
-  void bind_gradients(device::plane_part<Real, cpu> plane, write_mode mode) {
+  void bind_gradients(device::plane_part<Real, D> plane, write_mode mode) {
     for (std::size_t k = 0; k < trainable(); ++k) {
       entry& e = entries_[k];
       auto& gradient = e.tensor.mutable_grad();
@@ -149,14 +147,14 @@ class bound_tensors {
     entry& e = entries_[k];
     return e.is_lent ? e.tensor.mutable_grad().template data_ptr<Real>() : nullptr;
   }
-  void return_gradients(device::plane_part<Real, cpu> plane) {
+  void return_gradients(device::plane_part<Real, D> plane) {
     lends_ = false;
     for (std::size_t k = 0; k < trainable(); ++k)
       if (std::exchange(entries_[k].is_lent, false))
         store_gradient(k, plane, write_mode::overwrite);
   }
   /// The gradient of tensor k is complete: in the plane, or lent.
-  void store_gradient(std::size_t k, device::plane_part<Real, cpu> plane, write_mode mode) {
+  void store_gradient(std::size_t k, device::plane_part<Real, D> plane, write_mode mode) {
     entry& e = entries_[k];
     if (!plane.has(list_.segments()[k])) return;
     const torch::NoGradGuard no_grad;

@@ -46,7 +46,7 @@ inline std::vector<std::size_t> shape_of(const torch::Tensor& t) {
   return shape;
 }
 
-/// Requires a contiguous tensor, which outlives the view.
+/// Requires a contiguous tensor of the host's, which outlives the view.
 inline io::tensor_view view_of(const std::string& name, const torch::Tensor& t) {
   io::tensor_view view(name, shape_of(t), std::span<const float>{});
   view.dtype = dtype_of(name, t.scalar_type());
@@ -63,7 +63,7 @@ inline void read(const io::tensor_file& file, const std::string& name, torch::Te
   if (entry->dtype != dtype_of(name, t.scalar_type()) || (entry->shape != shape && !one))
     throw error(concat("\"", file.path(), "\": \"", name, "\" is of ", entry->dtype,
                        " or of a shape that the module's is not"));
-  torch::Tensor own = torch::empty(t.sizes(), t.options().requires_grad(false));
+  torch::Tensor own = torch::empty(t.sizes(), t.scalar_type());
   file.read_bytes(name, std::span(static_cast<std::byte*>(own.data_ptr()), own.nbytes()));
   const torch::NoGradGuard no_grad;
   t.copy_(own);

@@ -21,6 +21,9 @@
 // A backward of the function's own, of an auxiliary loss, adds to the gradients as it is: right for
 // equal shares of the samples and a loss that is not scaled. A sum of losses is right always.
 //
+// On a GPU the module's tensors are CUDA tensors, all this is work of the step's stream, and hooks
+// run on threads of LibTorch's (libtorch/tensor_device.hpp).
+//
 // A replica of the module belongs to one rank, and one trainer. It must not be moved to another
 // device or number type, nor its tensors be replaced, while the trainer lives; that is refused.
 #pragma once
@@ -44,6 +47,7 @@
 #include <cordee/libtorch/generator.hpp>
 #include <cordee/libtorch/module_tensors.hpp>
 #include <cordee/libtorch/tensor_bytes.hpp>
+#include <cordee/libtorch/tensor_device.hpp>
 #include <cordee/nn/custom_model.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -53,16 +57,21 @@ namespace cordee::inline CORDEE_ABI {
 /// for modules of half and bfloat16, whose masters are then float.
 template <class Data = torch::data::Example<>, class P = fp32, class D = cpu>
 class torch_model : public custom_model<Data, P, D> {
-  static_assert(D::host_memory, "torch_model is for CPU tensors in this version");
   using base = custom_model<Data, P, D>;
   using Real = typename P::master;
+  using place = detail::libtorch::tensor_device<D>;
+  static_assert(
+      requires { typename place::scope; },
+      "torch_model on a GPU needs CUDA tensors: compile this file as CUDA, against PyTorch's "
+      "CUDA build (the folder torch of PyPI's wheel in CMAKE_PREFIX_PATH)");
 
   struct state {
-    detail::libtorch::bound_tensors<Real> tensors;
+    detail::libtorch::bound_tensors<Real, D> tensors;
+    D device;
     std::function<std::pair<torch::Tensor, std::int64_t>(const Data&)> loss;
     std::function<void(bool)> set_training;
     torch_model_options options;
-    std::vector<typename detail::libtorch::bound_tensors<Real>::accumulator> accumulators{};
+    std::vector<typename detail::libtorch::bound_tensors<Real, D>::accumulator> accumulators{};
 
     // Of the pass that is running; hooks of a GPU's tensors run on other threads.
     std::mutex mutex{};
@@ -73,15 +82,18 @@ class torch_model : public custom_model<Data, P, D> {
     std::int64_t step = -1;   // of the last training pass,
     std::uint32_t micro = 0;  // and which of the step's passes it was
 
-    state(std::vector<detail::libtorch::module_tensor> all, torch_model_options o)
-        : tensors(std::move(all), o), options(std::move(o)) {}
+    state(std::vector<detail::libtorch::module_tensor> all, torch_model_options o, const D& d)
+        : tensors(std::move(all), o, place::place(d)), device(d), options(std::move(o)) {}
 
     void set_ready(std::size_t k) {
       const std::lock_guard lock(mutex);
       if (pass == nullptr || done[k] != 0) return;
       done[k] = 1;
       tensors.store_gradient(k, gradients, mode);
-      pass->ready(k);
+      if constexpr (D::host_memory)
+        pass->ready(k);
+      else
+        pass->ready(k, place::current(device));
     }
   };
 
@@ -95,20 +107,27 @@ class torch_model : public custom_model<Data, P, D> {
   /// loss(*module, batch) is the mean loss over the batch's samples, a tensor of one number; or a
   /// std::pair of it and the number of samples that are predicted right, without which the run has
   /// no accuracy. Module is a torch::nn::Module or a torch::jit::Module. @throws usage_error for
-  /// one without parameters to train, and for an option that names no tensor.
+  /// one without parameters to train or on another device, and for an option that names no tensor.
   template <class Module, class F>
     requires std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&> ||
              std::is_invocable_r_v<std::pair<torch::Tensor, std::int64_t>, F&, Module&, const Data&>
-  torch_model(std::shared_ptr<Module> module, F loss, torch_model_options options = {})
-      : torch_model(make_state(module, std::move(loss), std::move(options))) {}
+  torch_model(std::shared_ptr<Module> module, F loss, torch_model_options options = {},
+              D device = {})
+      : torch_model(make_state(module, std::move(loss), std::move(options), device)) {}
 
   /// Copies the module's values, of which rank 0's become those of all ranks.
   void initialize(span_on<Real, D> plane, std::uint64_t) const {
-    state_->tensors.store(plane.data, false);
+    const stream s{};
+    {
+      const typename place::scope on(state_->device, s);
+      state_->tensors.store(plane.data, false);
+    }
+    state_->device.finish(s);
   }
   /// The module reads `plane` from now on.
   void pack_parameters(span_on<const Real, D> plane, packed_parameters& to, stream s) const {
     base::pack_parameters(plane, to, s);
+    const typename place::scope on(state_->device, s);
     state_->tensors.bind_values(to.data);
   }
   /// See Model.
@@ -119,7 +138,10 @@ class torch_model : public custom_model<Data, P, D> {
     // The first bucket is tested together with the statistics.
     bool stored = false;
     const std::function<void(std::size_t)> ready_with_statistics = [&](std::size_t k) {
-      if (!std::exchange(stored, true)) state_->tensors.store(values.data, true);
+      if (!std::exchange(stored, true)) {
+        const typename place::scope on(state_->device, s);
+        state_->tensors.store(values.data, true);
+      }
       ready(k);
     };
     base::backward(values, gradients, write_mode::add, ready_with_statistics, s);
@@ -132,7 +154,11 @@ class torch_model : public custom_model<Data, P, D> {
   }
   /// Whether gradients of the next passes may stay where LibTorch has made them: on one rank, where
   /// only the update reads them. Forgets which do.
-  void lend_gradients(bool may) { state_->tensors.lend_gradients(may); }
+  void lend_gradients(bool may)
+    requires(D::host_memory)
+  {
+    state_->tensors.lend_gradients(may);
+  }
   /// Where the gradient of trainable tensor k is; null: in the arena.
   [[nodiscard]] Real* lent_gradient(std::size_t k) { return state_->tensors.lent_gradient(k); }
   /// Copies those to the arena.
@@ -143,7 +169,7 @@ class torch_model : public custom_model<Data, P, D> {
     std::vector<detail::io::tensor_view> all;
     copies_.clear();
     const auto add = [&](const std::string& name, const torch::Tensor& t) {
-      copies_.push_back(t.detach().contiguous());
+      copies_.push_back(t.detach().to(torch::kCPU).contiguous());
       all.push_back(detail::libtorch::view_of(name, copies_.back()));
     };
     for (const auto& c : state_->tensors.constants()) {
@@ -160,8 +186,8 @@ class torch_model : public custom_model<Data, P, D> {
     for (auto& c : state_->tensors.constants()) detail::libtorch::read(file, c.name, c.tensor);
   }
   /// Their bytes, of which rank 0's become those of all ranks. They are not exchanged later.
-  [[nodiscard]] std::vector<span_on<std::byte, cpu>> constant_bytes() const {
-    std::vector<span_on<std::byte, cpu>> all;
+  [[nodiscard]] std::vector<span_on<std::byte, D>> constant_bytes() const {
+    std::vector<span_on<std::byte, D>> all;
     for (auto& c : state_->tensors.constants())
       if (c.tensor.is_contiguous())
         all.push_back({static_cast<std::byte*>(c.tensor.data_ptr()), c.tensor.nbytes()});
@@ -182,15 +208,18 @@ class torch_model : public custom_model<Data, P, D> {
 
  private:
   explicit torch_model(std::shared_ptr<state> s)
-      : base(s->tensors.list(),
-             [s](const Data& data, typename base::pass& now) { return run(*s, data, now); }),
+      : base(
+            s->tensors.list(),
+            [s](const Data& data, typename base::pass& now) { return run(*s, data, now); },
+            s->device),
         state_(std::move(s)) {}
 
   template <class Module, class F>
   static std::shared_ptr<state> make_state(const std::shared_ptr<Module>& module, F loss,
-                                           torch_model_options options) {
+                                           torch_model_options options, const D& device) {
     expects(module != nullptr, "torch_model: the module is null");
-    auto s = std::make_shared<state>(detail::libtorch::tensors_of(*module), std::move(options));
+    auto s =
+        std::make_shared<state>(detail::libtorch::tensors_of(*module), std::move(options), device);
     s->loss = [module, loss = std::move(loss)](
                   const Data& data) mutable -> std::pair<torch::Tensor, std::int64_t> {
       if constexpr (std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&>)
@@ -213,13 +242,14 @@ class torch_model : public custom_model<Data, P, D> {
 
   static metrics run(state& s, const Data& data, typename base::pass& pass) {
     s.tensors.expect_in_place();
+    const typename place::scope on(s.device, pass.stream());
     s.set_training(pass.trains());
     const torch::AutoGradMode mode(pass.trains());
     const auto count = static_cast<double>(pass.update().count);
     at::autocast::clear_cache();  // of values from before the last update
     if (pass.trains()) {
       s.tensors.bind_gradients(s.gradients, s.mode);
-      seed_pass(s, pass.update());
+      seed_pass(s, pass.update(), pass.step());
     }
     auto [loss, right] = s.loss(data);
     if (!loss.defined() || loss.numel() != 1)
@@ -240,20 +270,26 @@ class torch_model : public custom_model<Data, P, D> {
       }
       set_unused_ready(s, pass);
     }
-    return {.loss = loss.template item<double>() * count,
-            .top1 = right,
-            .top5 = -1,
-            .count = pass.update().count};
+    metrics sums{.top1 = right, .top5 = -1, .count = pass.update().count};
+    if constexpr (D::host_memory) {
+      sums.loss = loss.template item<double>() * count;
+    } else {  // read behind the step
+      const torch::NoGradGuard no_grad;
+      torch::from_blob(&pass.sums().data->loss, {1}, loss.options().dtype(torch::kDouble))
+          .add_(loss.detach().to(torch::kDouble).reshape({1}), count);
+    }
+    return sums;
   }
   // Random numbers are a function of the run's seed, the step, the place of the samples in it, and
   // the pass, as those of the library's own dropout.
-  static void seed_pass(state& s, const batch<D>& b) {
-    const std::int64_t step = b.info.empty() ? 0 : b.info[0].step;
+  static void seed_pass(state& s, const batch<D>& b, std::int64_t step) {
     s.micro = step == s.step ? s.micro + 1 : 0;
     s.step = step;
     const random_sequence update(b.seed, purpose::dropout, static_cast<std::uint64_t>(step),
                                  static_cast<std::uint64_t>(b.first_sample));
     detail::libtorch::seed_generator(update.subsequence(s.micro));
+    if constexpr (!D::host_memory)
+      detail::libtorch::seed_generator(update.subsequence(s.micro), place::place(s.device));
   }
   struct ended_pass {
     state& s;
@@ -283,5 +319,8 @@ template <class Module, class F>
 torch_model(std::shared_ptr<Module>, F) -> torch_model<>;
 template <class Module, class F>
 torch_model(std::shared_ptr<Module>, F, torch_model_options) -> torch_model<>;
+template <class Module, class F, class D>
+torch_model(std::shared_ptr<Module>, F, torch_model_options, D)
+    -> torch_model<torch::data::Example<>, fp32, D>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -232,6 +232,7 @@ class custom_model {
     one.values_ = values;
     one.frozen_ = frozen_;
     one.batch_ = &batch_;
+    one.step_ = batch_.step;
     one.readiness_ = &readiness_;
     one.stream_ = s;
     one.device_ = &device_;

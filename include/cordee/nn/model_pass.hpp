@@ -64,6 +64,8 @@ class model_pass {
   [[nodiscard]] double loss_weight() const { return loss_weight_; }
   /// The trainer's facts about the micro-batch: count, ranks, seed, position, epoch.
   [[nodiscard]] const batch<D>& update() const { return *batch_; }
+  /// Steps of the run before this one: for random numbers that a resumed run repeats.
+  [[nodiscard]] std::int64_t step() const { return step_; }
   /// Whether the run does not train tensor k (trainer_options::freeze): its gradient is not used.
   [[nodiscard]] bool is_frozen(std::size_t k) const { return !frozen_.empty() && frozen_[k] != 0; }
   /// The stream of the step's work. On a GPU: what the function submits to it is in order with the
@@ -98,6 +100,7 @@ class model_pass {
   detail::nn::readiness* readiness_ = nullptr;
   std::span<const std::uint8_t> frozen_;
   const batch<D>* batch_ = nullptr;
+  std::int64_t step_ = 0;
   double loss_weight_ = 1;
   typename D::stream stream_{};
   const D* device_ = nullptr;

@@ -114,8 +114,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void adopt_weights() {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
     if constexpr (requires { model_.constant_bytes(); })  // of a framework's module
-      for (const span_on<std::byte, cpu>& x : model_.constant_bytes())
-        detail::comm::broadcast(reducer_.comm, x, cpu::stream{});
+      for (auto x : model_.constant_bytes()) detail::comm::broadcast(reducer_.comm, x, stream_);
     planes_.initialize(optimizer_, reducer_, buckets(), stream_);
     if constexpr (shards) exchange_.shard().initialize(optimizer_, stream_);
     detail::nn::pack_restored(model_, weights(), packed_parameters_, {}, stream_);
@@ -297,6 +296,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     b.device_loss_scale = gradient_scaler_.device_scale();
     b.seed = options_.seed;
     b.info = planes_.info();
+    if constexpr (requires { b.step; }) b.step = out_.info.step;
     const bool replaces = first && detail::train::overwrites<M>(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
