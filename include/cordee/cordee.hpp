@@ -138,6 +138,7 @@
 #include <cordee/precision/int8.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
+#include <cordee/schedule/ada_scale.hpp>
 #include <cordee/schedule/adaptive_batch.hpp>
 #include <cordee/schedule/akiba_slow_start.hpp>
 #include <cordee/schedule/auto_wu.hpp>

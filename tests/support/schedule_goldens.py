@@ -3,7 +3,8 @@
 #
 # Prints the learning rates of PyTorch's schedulers that tests/schedule compares with ours, and the stages of
 # tests/train/step/decided_batch.cpp, in fp64.
-#   python3 tests/support/schedule_goldens.py     (needs torch; the values in the tests are of torch 2.15)
+#   python3 tests/support/schedule_goldens.py
+# Needs torch and fairscale; the values in the tests are of torch 2.15 and fairscale 0.4.13.
 import torch
 from torch.optim.lr_scheduler import ExponentialLR, OneCycleLR, ReduceLROnPlateau
 
@@ -53,6 +54,28 @@ for values, options in ((losses, {"patience": 2}),
     show(f"plateau 0.8 {options}:", rates)
 
 
+def ada_scale(ranks, updates=24, rate=0.05, samples=120, batch=12):
+    """fairscale's AdaScale around one process that accumulates the ranks' gradients; the next update has the gain."""
+    from fairscale.optim import AdaScale
+
+    a = torch.tensor([1, 2, 3, 4, 1, 2, 0.5, 0.25, 1], dtype=torch.float64)
+    c = torch.tensor([0.4, -0.1, 0.2, -0.2, 0.1, -0.1, 0.7, -1.5, 0], dtype=torch.float64)
+    start = [0.5, -0.3, 0.8, 0.1, 0, 0.2, 1, -2, 0.05]
+    w = torch.nn.Parameter(torch.tensor(start, dtype=torch.float64))
+    o = AdaScale(torch.optim.SGD([w], lr=1.0), world_size=1, num_gradients_to_accumulate=ranks)
+    gain, used, progress = 1.0, 1.0, 0.0
+    for k in range(updates):
+        if k:
+            progress, used = progress + used / ranks * batch / samples, gain
+        learning_rate, w.grad = gain * rate / (1 + progress), None
+        for r in range(ranks):
+            (0.5 * (a * (w - c - 0.25 * (r - 0.5 * (ranks - 1))) ** 2).sum()).backward()
+        gain = float(o.gain())
+        with torch.no_grad():
+            w -= learning_rate * w.grad / ranks
+    show(f"ada_scale, {ranks} ranks:", [gain, progress, *w.tolist()])
+
+
 def stages_of(ranks, share, rate=0.02, most=8, exponent=0.5, samples=50, batch=6, epochs=9.5, beta=0.99):
     """The stages of adaptive_batch on the toy set T4 (docs/mathematics.md, 1.4), SGD, one center per rank."""
     import math
@@ -86,3 +109,5 @@ def stages_of(ranks, share, rate=0.02, most=8, exponent=0.5, samples=50, batch=6
 
 for ranks in (2, 3):
     print(f"adaptive_batch, {ranks} ranks, share {12 - 2 * ranks}:", stages_of(ranks, 12 - 2 * ranks))
+for ranks in (3, 4):
+    ada_scale(ranks)

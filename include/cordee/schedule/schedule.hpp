@@ -16,6 +16,7 @@
 //                                                  checkpoint saves and restores; or a
 //                                                  std::vector<double>&, whose length may change
 //     needs_validation             false           static constexpr bool: fit must validate
+//     needs_gradient_noise         false           likewise: the trainer must measure it
 //     batch_decided() const        the loader's    batch_schedule: the global batches so far, which
 //                                                  fit gives to the loader after each epoch
 //   };
@@ -68,6 +69,10 @@ struct observation {
   /// The gradient noise scale less its standard error, at the end of an epoch. Unit: first global
   /// batches. NaN where it is not measured, or not known yet.
   double noise_batches = std::numeric_limits<double>::quiet_NaN();
+  /// Estimates from this update's gradient: the squared norm of its expectation, and its variance.
+  /// Either may be negative. NaN where they are not measured, or the update was not applied.
+  double squared_gradient = std::numeric_limits<double>::quiet_NaN();
+  double gradient_variance = std::numeric_limits<double>::quiet_NaN();  ///< See above.
 };
 
 namespace detail::schedule {
@@ -161,6 +166,17 @@ consteval bool needs_validation() {
     return false;
 }
 
+/// Whether a schedule, or one inside it, decides by the gradient's noise.
+template <class S>
+consteval bool needs_gradient_noise() {
+  if constexpr (DecidesBatch<S> || requires { requires S::needs_gradient_noise; })
+    return true;
+  else if constexpr (WrapsSchedule<S>)
+    return needs_gradient_noise<inner_of<S>>();
+  else
+    return false;
+}
+
 template <class S>
 constexpr bool has_end_epoch = requires(const S s) {
   { s.end_epoch() } -> std::convertible_to<double>;
@@ -192,6 +208,8 @@ auto check_members(const S& object) {
                 batches_decided, decided_batch);
   CORDEE_CONSTANT(optional, "schedule", S, bool, needs_validation, need_validation,
                   requires_validation);
+  CORDEE_CONSTANT(optional, "schedule", S, bool, needs_gradient_noise, need_gradient_noise,
+                  requires_gradient_noise);
   static_assert(DecidesBatch<S> || batch_decided_absent,
                 "schedule: beside `batch_decided` there must be: void observe(const observation&)");
   static_assert(!HidesBatch<S>,

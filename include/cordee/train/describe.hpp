@@ -214,6 +214,10 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
              run.options().overlap ? ", during backward" : ", after backward"));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
+  if constexpr (requires { run.schedule().gain(); })
+    add_line("gain", concat(run.schedule().gain(), " steps of the small batch an update; ",
+                            run.schedule().progress(run.fit_state().epochs),
+                            " scale-invariant epochs so far"));
   if constexpr (requires { run.shard(); }) add_line("sharded", run.shard().describe());
   if constexpr (requires { run.model().describe_offload(); })
     add_line("offloaded", run.model().describe_offload());

@@ -31,8 +31,10 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Shows an adaptive schedule the update, and the epoch if the update ended it. Collective.
 template <class Run, class F>
-void observe_update(Run& run, const F& feed, const epoch_record& e, bool epoch_ends) {
-  observation seen{e.last.info.epoch, e.last.train.mean_loss()};
+void observe_update(Run& run, const F& feed, const epoch_record& e, bool epoch_ends,
+                    observation& seen) {
+  seen.epoch = e.last.info.epoch;
+  seen.loss = e.last.train.mean_loss();
   if (epoch_ends) {
     const gradient_noise& noise = run.fit_state().noise;
     seen.noise_batches =
@@ -224,8 +226,9 @@ template <class Run, class F, class... Callbacks>
       }
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
     }
+    observation seen;
     if constexpr (Run::gradient_is_exact && !single_rank)
-      if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
+      if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise, seen);
     record.noise = state.noise;
     state.skipped = record.skipped;
     state.update = k + 1;
@@ -243,7 +246,7 @@ template <class Run, class F, class... Callbacks>
       }
       (validate(run, feed, callbacks, e.validation), ...);
     }
-    if constexpr (adaptive) observe_update(run, feed, e, epoch_ends);
+    if constexpr (adaptive) observe_update(run, feed, e, epoch_ends, seen);
     if constexpr (schedule::DecidesBatch<S>)
       if (epoch_ends && changes_batch(run, feed, k + 1)) {
         total = feed.steps(epochs);

@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs whose global batch follows the measured noise of the gradient.
+// Runs whose global batch, or learning rate, follows the measured noise of the gradient.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/ada_scale.hpp>
 #include <cordee/schedule/adaptive_batch.hpp>
 #include <cordee/schedule/batch_scaled.hpp>
 #include <cordee/schedule/constant.hpp>
@@ -156,4 +159,62 @@ TEST_CASE("adaptive_batch is refused on one rank, which has no noise to decide b
   });
   CHECK(contains(refusal(solo{}, measured), "use two ranks or more"));
   CHECK(contains(refusal(solo{}, {}), "set trainer_options::measure_gradient_noise"));
+}
+
+// fairscale's AdaScale 0.4.13, which sums the ranks' norms in single precision; its gain is used by
+// the next update (tests/support/schedule_goldens.py).
+TEST_CASE("ada_scale: gains, progress and weights are fairscale's, one update later") {
+  struct golden {
+    double gain, progress;
+    std::array<double, 9> weights;
+  };
+  const auto falling = [](double epoch) { return 0.05 / (1 + epoch); };
+  const auto check = [&](int ranks, const golden& expected) {
+    on_ranks(ranks, [&](threads comm) {
+      const auto run_until = [&](auto& run, double epochs) {
+        loader feed{toy_data{120}, comm, {.global_batch = 12}};
+        run.fit(feed, epochs);
+      };
+      quadratic<fp64> model = model_of(comm), first_half = model, second_half = model;
+      const ada_scale policy{falling, static_cast<double>(ranks)};
+      trainer run{model, plain, policy, ring{comm}, measured};
+      run_until(run, 2.4);
+      CHECK(std::abs(run.schedule().gain() - expected.gain) < 1e-6 * expected.gain);
+      CHECK(std::abs(run.schedule().progress(2.3) - expected.progress) < 1e-6);
+      const auto weights = all_weights(run);
+      for (std::size_t i = 0; i < 9; ++i) CHECK(std::abs(weights[i] - expected.weights[i]) < 1e-6);
+
+      trainer a{first_half, plain, policy, ring{comm}, measured};
+      run_until(a, 1.1);
+      trainer b{second_half, plain, policy, ring{comm}, measured};
+      std::copy(a.weights().begin(), a.weights().end(), b.weights().begin());
+      b.restore(a.state());
+      run_until(b, 2.4);
+      CHECK(all_weights(b) == weights);
+      CHECK(b.schedule().seen == run.schedule().seen);
+      loader feed{toy_data{120}, comm, {.global_batch = 12}};
+      CHECK(contains(describe(b, feed, 3), "steps of the small batch an update"));
+      return 0;
+    });
+  };
+  check(3, {2.2883056372496746,
+            1.3931065576972332,
+            {0.4240897883377, -0.1105996058379, 0.206309612815, -0.1994439917203, 0.07591021166234,
+             -0.08410059124322, 0.8488207628196, -1.853071823473, 0.01204489416883}});
+  check(4, {3.191437755154804,
+            1.4223770430839346,
+            {0.4142596108333, -0.10341355783, 0.2009932892756, -0.19996276333, 0.08574038916667,
+             -0.09487966325503, 0.8155788829064, -1.811842471618, 0.007129805416667}});
+}
+
+TEST_CASE("ada_scale is refused without a measurement") {
+  const std::string refusal = error_message([&] {
+    threads::launch(2, [&](threads comm) {
+      quadratic<fp64> model = model_of(comm);
+      trainer run{model, plain, ada_scale{[](double) { return 0.02; }, 2}, ring{comm}};
+      auto feed = feed_of(comm);
+      run.fit(feed, 1);
+    });
+  });
+  CHECK(contains(refusal, "set trainer_options::measure_gradient_noise"));
 }

@@ -17,9 +17,11 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// Adds a step of an exact optimizer to the averages of the gradient's noise. Collective.
+/// Adds a step of an exact optimizer to the averages of the gradient's noise, and to what the
+/// schedule sees. Collective.
 template <class Run, class Outcome>
-[[gnu::cold]] void measure_noise(Run& run, const Outcome& own, gradient_noise& noise) {
+[[gnu::cold]] void measure_noise(Run& run, const Outcome& own, gradient_noise& noise,
+                                 observation& seen) {
   const auto count = static_cast<double>(own.train.count);
   std::array<double, 4> sums{count, 0, 0, 0};
   if (count > 0) sums = {count, own.squared_local_norm / (count * count), 1 / count, 1};
@@ -28,21 +30,25 @@ template <class Run, class Outcome>
   if (!own.applied || ranks < 2) return;  // one rank had all samples: its gradient is the mean
   // Backward weights a sample with ranks / batch: the mean over ranks is that over samples.
   const double unweighted = batch / run.comm().size();
-  noise.add(noise_estimate::of(squares * unweighted * unweighted / ranks, ranks / inverse,
-                               own.squared_global_norm, batch));
+  const auto estimate = noise_estimate::of(squares * unweighted * unweighted / ranks,
+                                           ranks / inverse, own.squared_global_norm, batch);
+  noise.add(estimate);
+  seen.squared_gradient = estimate.squared_gradient;
+  seen.gradient_variance = estimate.trace / batch;
 }
 
 /// Gives the loader the batches that the schedule has decided so far.
 template <class Run, class F>
 [[gnu::cold]] void set_decided_batch(Run& run, F& feed) {
+  if constexpr (schedule::needs_gradient_noise<std::remove_cvref_t<decltype(run.schedule())>>())
+    expects(run.options().measure_gradient_noise,
+            "fit: the schedule decides by the gradient's noise: set "
+            "trainer_options::measure_gradient_noise");
   if constexpr (schedule::DecidesBatch<std::remove_cvref_t<decltype(run.schedule())>>) {
     static_assert(
         requires { feed.set_batch_schedule(batch_schedule{}); },
         "the schedule decides the global batch (adaptive_batch): give the loader `void "
         "set_batch_schedule(const batch_schedule&)`, as cordee::loader has");
-    expects(run.options().measure_gradient_noise,
-            "fit: the schedule decides the global batch by the gradient's noise: set "
-            "trainer_options::measure_gradient_noise");
     feed.set_batch_schedule(run.schedule().batch_decided());
   }
 }
