@@ -134,6 +134,46 @@ TEST_CASE("weight slots: two slots of the largest block, and bytes as they are s
   CHECK(f.slots.backward_bytes() == fixture::size_of(3));
 }
 
+TEST_CASE("weight slots: each pass uploads what it reads, of bytes that one of both alone reads") {
+  // Block 1 is 256 .. 1280: 256 .. 512 for both, then for forward, then for backward. Block 3 is
+  // 1280 .. 1792, its first half for backward, the other for both.
+  const auto list = [](std::initializer_list<std::size_t> numbers) {
+    detail::core::pod_vector<std::size_t> out;
+    for (const std::size_t n : numbers) out.push_back(n);
+    return out;
+  };
+  const auto forward_only = list({512, 768}), backward_only = list({768, 1280, 1280, 1536});
+  fixture f(0);
+  weight_slots<counted_uploads> slots(f.device, fixture::ends_of(5), forward_only, backward_only);
+  CHECK(slots.forward_bytes() == fixture::size_of(5) - 768);
+  CHECK(slots.backward_bytes() == fixture::size_of(5) - 256);
+  f.pack(1);
+  f.device.finish(f.s);
+  const std::byte* const w = f.weights.span().data;
+  const auto walk = [&](bool forward, const auto& excluded) {
+    const std::size_t before = f.device.counted().uploaded;
+    if (forward)
+      slots.begin_forward(w, f.s);
+    else
+      slots.begin_backward(w, f.s);
+    for (std::size_t step = 0; step < 5; ++step) {
+      const std::size_t k = forward ? step : 4 - step;
+      const std::byte* const from = slots.enter(k, f.s);
+      f.device.finish(f.s);
+      for (std::size_t i = fixture::size_of(k); i < fixture::size_of(k + 1); ++i) {
+        bool read = true;
+        for (std::size_t j = 0; j < excluded.size(); j += 2)
+          read = read && (i < excluded[j] || i >= excluded[j + 1]);
+        if (read) REQUIRE(from[i] == w[i]);
+      }
+      slots.leave(k, f.s);
+    }
+    return f.device.counted().uploaded - before;
+  };
+  CHECK(walk(true, backward_only) == slots.forward_bytes());
+  CHECK(walk(false, forward_only) == slots.backward_bytes());
+}
+
 TEST_CASE("weight slots: a pass that ends early has ended its uploads") {
   byte_vector out;
   fixture f(0);

@@ -186,7 +186,13 @@ TEST_CASE("weights by block: the bits of resident ones on a GPU, emulated, in fp
       resnet<8, fp16, emulated,
              resnet_options{.image = {1, 8, 8}, .zero_gamma = false, .offload_weights = true},
              tensor_core>;
+  using recomputed_by_block = resnet<
+      8, fp16, emulated,
+      resnet_options{
+          .image = {1, 8, 8}, .zero_gamma = false, .recompute = true, .offload_weights = true},
+      tensor_core>;
   CHECK(step<by_block>(unprepared) == step<fp16_network<tensor_core>>(unprepared));
+  CHECK(step<recomputed_by_block>(unprepared) == step<fp16_network<tensor_core>>(unprepared));
   using bytes_by_block =
       network<sequential<offload_weights<sequential<convolution<12>, batch_norm<relu>>>,
                          offload_weights<sequential<convolution<20, 3, 2>, batch_norm<relu>>>,

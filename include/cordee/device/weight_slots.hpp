@@ -7,7 +7,8 @@
 //   uploads    0 1   2   3
 //   compute      0   1   2   3       upload k + 2 waits for the end of block k: it reuses its slot
 //
-// A backward pass walks in reverse. It begins with the two blocks that forward has left.
+// A backward pass walks in reverse. It begins with the two blocks that forward has left, unless some
+// bytes are read by one of both alone: then each pass uploads what it reads.
 #pragma once
 
 #include <algorithm>
@@ -45,11 +46,17 @@ class weight_slots {
   using stream = typename D::stream;
 
  public:
-  /// Block k ends at byte `ends[k]`, where the next one begins.
-  [[gnu::cold]] weight_slots(const D& device, core::pod_vector<std::size_t> ends)
+  /// Block k ends at byte `ends[k]`, where the next one begins. Ascending ranges {begin, end, begin,
+  /// end, ...} of bytes that forward, or backward, alone reads.
+  [[gnu::cold]] weight_slots(const D& device, core::pod_vector<std::size_t> ends,
+                             const core::pod_vector<std::size_t>& forward_only = {},
+                             const core::pod_vector<std::size_t>& backward_only = {})
       : device_(device),
         uploads_(device.make_stream()),
         ends_(std::move(ends)),
+        forward_(uploads_without(backward_only)),
+        backward_(uploads_without(forward_only)),
+        keeps_last_(backward_only.empty()),
         largest_(largest_block()),
         memory_(device, 2 * largest_) {}
   weight_slots(const weight_slots&) = delete;
@@ -69,6 +76,8 @@ class weight_slots {
   void begin_backward(const std::byte* weights, stream s) {
     if (weights != weights_) begin_forward(weights, s);
     ascends_ = false;
+    if (!keeps_last_)
+      for (slot& one : slots_) one.block = none;
   }
   /// Work of `s` from now on may read block k. Returns where byte 0 of the weights would be; only
   /// bytes of the block may be accessed, until leave(k).
@@ -93,14 +102,18 @@ class weight_slots {
   [[nodiscard]] std::size_t bytes() const { return memory_.size(); }
   [[nodiscard]] std::size_t blocks() const { return ends_.size(); }
   /// Bytes that a forward pass uploads.
-  [[nodiscard]] std::size_t forward_bytes() const { return begin_of(blocks()); }
+  [[nodiscard]] std::size_t forward_bytes() const { return bytes_of(forward_, blocks()); }
   /// Bytes that the backward pass behind it uploads.
   [[nodiscard]] std::size_t backward_bytes() const {
-    return begin_of(blocks() - std::min<std::size_t>(blocks(), 2));
+    return bytes_of(backward_, blocks() - (keeps_last_ ? std::min<std::size_t>(blocks(), 2) : 0));
   }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
+  /// Ranges of bytes that a pass reads; those of block k end before number ends[k].
+  struct upload_list {
+    core::pod_vector<std::size_t> bounds, ends;
+  };
   struct slot {
     std::size_t block = none;
     typename D::event uploaded{};  // behind the upload
@@ -110,6 +123,31 @@ class weight_slots {
 
   [[nodiscard]] std::size_t begin_of(std::size_t k) const { return k == 0 ? 0 : ends_[k - 1]; }
   [[nodiscard]] std::size_t size_of(std::size_t k) const { return ends_[k] - begin_of(k); }
+  [[nodiscard, gnu::cold]] upload_list uploads_without(
+      const core::pod_vector<std::size_t>& excluded) const {
+    upload_list out;
+    for (std::size_t k = 0, next = 0; k < blocks(); ++k) {
+      std::size_t at = begin_of(k);
+      const auto add_until = [&](std::size_t end) {
+        if (at >= end) return;
+        out.bounds.push_back(at);
+        out.bounds.push_back(end);
+      };
+      for (; next < excluded.size() && excluded[next] < ends_[k]; next += 2) {
+        add_until(excluded[next]);
+        at = excluded[next + 1];
+      }
+      add_until(ends_[k]);
+      out.ends.push_back(out.bounds.size());
+    }
+    return out;
+  }
+  static std::size_t bytes_of(const upload_list& list, std::size_t first_blocks) {
+    std::size_t sum = 0;
+    const std::size_t end = first_blocks == 0 ? 0 : list.ends[first_blocks - 1];
+    for (std::size_t i = 0; i < end; i += 2) sum += list.bounds[i + 1] - list.bounds[i];
+    return sum;
+  }
   [[nodiscard]] std::size_t largest_block() const {
     std::size_t largest = 0;
     for (std::size_t k = 0; k < blocks(); ++k) largest = std::max(largest, size_of(k));
@@ -122,7 +160,12 @@ class weight_slots {
     slot& to = slots_[k % 2];
     if (to.block == k) return;
     device_.await(uploads_, to.released);
-    device_.copy(memory_of(k), weights_ + begin_of(k), size_of(k), uploads_);
+    const upload_list& list = ascends_ ? forward_ : backward_;
+    for (std::size_t i = k == 0 ? 0 : list.ends[k - 1]; i < list.ends[k]; i += 2) {
+      const std::size_t begin = list.bounds[i];
+      device_.copy(memory_of(k) + (begin - begin_of(k)), weights_ + begin,
+                   list.bounds[i + 1] - begin, uploads_);
+    }
     to.block = k;
     to.uploaded = device_.record(uploads_);
     to.awaited = false;
@@ -131,6 +174,8 @@ class weight_slots {
   D device_;
   stream uploads_;
   core::pod_vector<std::size_t> ends_;
+  upload_list forward_, backward_;
+  bool keeps_last_;  // whether backward reads what forward has uploaded
   std::size_t largest_;
   buffer<std::byte, D> memory_;  // (2, largest_)
   std::array<slot, 2> slots_{};

@@ -34,6 +34,10 @@ class convolution_node {
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
     layout.pass.convolutions.push_back(problem);
+    if constexpr (B::packs_crsk) {  // fprop reads one order, dgrad the other
+      const std::size_t half = engine{}.template packed_size<number>(problem) / 2 * sizeof(number);
+      layout.split_packed(packed_, packed_ + half, packed_ + half, packed_ + 2 * half);
+    }
     if constexpr (B::packs_by_table) {
       auto t = detail::ops::packed_weights(
           {problem, B::block(problem.in.channels), B::block(problem.filters)}, weights_, packed_,

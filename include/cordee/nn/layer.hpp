@@ -85,6 +85,8 @@ struct layout_builder {
   std::uint32_t dropouts = 0;            ///< Number of dropout layers.
   /// Ends of the packed parameters that are on a GPU by turns (nn/offload_weights.hpp).
   detail::core::pod_vector<std::size_t> weight_blocks{};
+  /// Ranges of the packed parameters that forward, or backward, alone reads: begin, end, …
+  detail::core::pod_vector<std::size_t> forward_only{}, backward_only{};
   bool has_ghost_batches = false;  ///< Whether a batch norm has statistics of less than a batch.
   detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms of one pixel.
   /// The packed form of each parameter tensor, for engines that pack by table.
@@ -96,6 +98,16 @@ struct layout_builder {
     const std::size_t offset = packed_size;
     packed_size += detail::core::align_up(numbers) * sizeof(T);
     return offset;
+  }
+  /// Packed bytes that forward, and backward, alone reads. A recomputed block's forward pass is
+  /// part of backward.
+  [[gnu::cold, gnu::noinline]] void split_packed(std::size_t forward, std::size_t forward_end,
+                                                 std::size_t backward, std::size_t backward_end) {
+    backward_only.push_back(backward);
+    backward_only.push_back(backward_end);
+    if (block != nullptr) return;
+    forward_only.push_back(forward);
+    forward_only.push_back(forward_end);
   }
   /// Adds the next parameter tensor; the packed form of each is listed, in the table's order.
   void add_packed(const detail::ops::packed_tensor& t) {

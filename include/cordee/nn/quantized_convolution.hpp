@@ -56,6 +56,8 @@ class quantized_convolution_node {
         scales_(layout.template reserve_packed<float>(static_cast<std::size_t>(problem.filters))),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+    if constexpr (!on_cpu)
+      layout.split_packed(packed_bytes_, layout.packed_size, packed_, packed_bytes_);
     if constexpr (B::packs_by_table)
       layout.add_packed(ops::packed_quantized_weights(
           {problem, B::block(problem.in.channels), B::block(problem.filters)}, weights_, packed_,
