@@ -7,8 +7,8 @@
 //   uploads    0 1   2   3
 //   compute      0   1   2   3       upload k + 2 waits for the end of block k: it reuses its slot
 //
-// A backward pass walks in reverse. It begins with the two blocks that forward has left, unless some
-// bytes are read by one of both alone: then each pass uploads what it reads.
+// A backward pass walks in reverse. It begins with the two blocks that forward has left, unless
+// some bytes are read by one of both alone: then each pass uploads what it reads.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +46,8 @@ class weight_slots {
   using stream = typename D::stream;
 
  public:
-  /// Block k ends at byte `ends[k]`, where the next one begins. Ascending ranges {begin, end, begin,
-  /// end, ...} of bytes that forward, or backward, alone reads.
+  /// Block k ends at byte `ends[k]`, where the next one begins. The others are ascending ranges
+  /// {begin, end, begin, end, ...} of bytes that forward, or backward, alone reads.
   [[gnu::cold]] weight_slots(const D& device, core::pod_vector<std::size_t> ends,
                              const core::pod_vector<std::size_t>& forward_only = {},
                              const core::pod_vector<std::size_t>& backward_only = {})

@@ -10,10 +10,10 @@
 //
 // Kernels and their order are those of the network without, so that the bits are the same. With P
 // bytes of packed weights, of which the last two blocks have L, an evaluation uploads P bytes, a
-// training pass 2 P - L. Of weights that are packed in a form for forward and one for backward (int8
-// on a GPU, engine tensor_core) each pass uploads its own. pack_parameters writes P bytes to the
-// host. Gradients, master weights and statistics stay on the device. On the CPU, whose weights are
-// in the host's memory, nothing moves.
+// training pass 2 P - L. Of weights that are packed in a form for forward and one for backward
+// (int8 on a GPU, engine tensor_core) each pass uploads its own. pack_parameters writes P bytes to
+// the host. Gradients, master weights and statistics stay on the device. On the CPU, whose weights
+// are in the host's memory, nothing moves.
 #pragma once
 
 #include <cstddef>
