@@ -115,6 +115,8 @@ if(TARGET plan)
     ARGS --batch 2048 --ranks 64 --mtbf 5000)
   cordee_refuses(plan.network "--network: .vgg. is none of resnet20" --network vgg)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
+  cordee_example(plan.wire MATCH "gradients in rank4.*reducer +[a-z-]+, rank 4" ARGS --batch 2048 --ranks 64 --wire rank4)
+  cordee_refuses(plan.wire.unknown "--wire: .rank0. is none of fp32, fp16, rank1" --wire rank0)
   cordee_refuses(plan.machine "--machine: nowhere: cannot read nowhere: No such file" --machine nowhere)
   cordee_refuses(plan.layers.absent "--layers: nowhere: cannot read nowhere: No such file" --layers nowhere)
   cordee_example(plan.layers MATCH "resnet20, batch 64 on 8 x cpu.*times of layers measured on a CPU.*memory of a rank +[0-9.]+ GB\n"

@@ -7,6 +7,7 @@ Prints, for 1, 3 and 4 ranks and each tensor, its first and last number and the 
 tests/comm/reducers/power_sgd.cpp has them. With --torch compares the program, started at the directions that PyTorch
 draws, with powerSGD_hook of PyTorch (gloo, 2 and 4 processes).
 """
+import socket
 import sys
 
 import numpy as np
@@ -112,8 +113,10 @@ def compare_with_torch():
     import torch.multiprocessing as mp
 
     for ranks in (2, 4):
+        with socket.create_server(("127.0.0.1", 0)) as free:  # a moment later
+            port = free.getsockname()[1]
         results = mp.get_context("spawn").Queue()
-        context = mp.spawn(torch_rank, (ranks, 29500 + ranks, results), nprocs=ranks, join=False)
+        context = mp.spawn(torch_rank, (ranks, port, results), nprocs=ranks, join=False)
         (theirs,) = results.get()
         while not context.join():
             pass

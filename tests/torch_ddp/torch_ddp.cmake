@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the PyTorch of requirements.txt in FOLDER, or takes that of the environment CORDEE_TORCH_VENV, builds the tests of
-# component libtorch with it in FOLDER, and runs them and ddp.py.
+# component libtorch with it in FOLDER, and runs them, ddp.py and the program of power_sgd's goldens beside PyTorch's hook.
 function(run)
   cmake_parse_arguments(PARSE_ARGV 0 of "" "ELSE" "COMMAND")
   execute_process(COMMAND ${of_COMMAND} RESULT_VARIABLE failed)
@@ -39,3 +39,4 @@ list(GET programs 0 tests)
 list(GET programs 1 ranks)
 run(COMMAND ${tests})
 run(COMMAND ${environment}/bin/python ${CMAKE_CURRENT_LIST_DIR}/ddp.py ${ranks})
+run(COMMAND ${environment}/bin/python ${ROOT}/tests/support/power_sgd_goldens.py --torch)
