@@ -27,8 +27,8 @@ string(APPEND cordee_seldom_tsan "|named_segment|quantization_report|recalibrati
 string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights)[.]cpp$")
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
 # its own thread, and what they share is the transport.
-string(APPEND cordee_seldom_tsan "|/comm/([a-z]+/)*(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method|gathered")
-string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|nodes|one_shot|power_of_two_remap")
+string(APPEND cordee_seldom_tsan "|/comm/([a-z]+/)*(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method|gathered|low_rank")
+string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|nodes|one_shot|power_of_two_remap|power_sgd")
 string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|wire)[.]cpp$")
 
 # The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of

@@ -9,9 +9,10 @@
 //   Q <- mean(X^T P),   E <- X - P (X^T P)^T,   G <- P Q^T
 //
 // Two messages a bucket through the reducer inside: every P and the tensors that stay as they are,
-// then every Q. All ranks hold the same G. The ranks' mean of E is what the means have left out, so
-// that G of rank r or less, and the sum over steps, are kept. Where a column of Q is zero, as in
-// the first step, it is drawn at random, alike on all ranks. A single rank loses nothing.
+// of which E is zero, then every Q. All ranks hold the same G. The ranks' mean of E is what the
+// means have left out, so that G of rank r or less, and the sum over steps, are kept. Where a
+// column of Q is zero, as in the first step, it is drawn at random, alike on all ranks. A single
+// rank loses nothing.
 #pragma once
 
 #include <algorithm>
