@@ -69,13 +69,9 @@ class tensor_collector {
 
 inline bool is_norm(const torch::nn::Module& m) {
   using namespace torch::nn;
-  const auto any = [&]<class... T>(std::type_identity<T>...) {
-    return ((dynamic_cast<const T*>(&m) != nullptr) || ...);
-  };
-  return any(std::type_identity<BatchNorm1dImpl>{}, std::type_identity<BatchNorm2dImpl>{},
-             std::type_identity<BatchNorm3dImpl>{}, std::type_identity<InstanceNorm1dImpl>{},
-             std::type_identity<InstanceNorm2dImpl>{}, std::type_identity<InstanceNorm3dImpl>{},
-             std::type_identity<LayerNormImpl>{}, std::type_identity<GroupNormImpl>{});
+  return m.as<BatchNorm1dImpl>() || m.as<BatchNorm2dImpl>() || m.as<BatchNorm3dImpl>() ||
+         m.as<InstanceNorm1dImpl>() || m.as<InstanceNorm2dImpl>() || m.as<InstanceNorm3dImpl>() ||
+         m.as<LayerNormImpl>() || m.as<GroupNormImpl>();
 }
 
 /// In the order in which the modules were registered.
