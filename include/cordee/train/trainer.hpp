@@ -304,8 +304,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
       exchange_.finish(stream_);
-      finish_reduction();
-      accept();
+      if constexpr (!on_host) finish_reduction(), accept();
     };
     const auto section = joined ? graph_section::step
                          : last ? graph_section::last_pass

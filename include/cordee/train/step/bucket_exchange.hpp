@@ -250,7 +250,7 @@ class bucket_exchange {
   static constexpr bool on_host = planes_type::on_host;
   static constexpr bool exact = O::needs == agreement::exact;
   static constexpr bool can_measure_noise =
-      exact && !comm::single_rank<typename R::communicator_type>;
+      exact && !on_host && !comm::single_rank<typename R::communicator_type>;
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
   static constexpr bool norms_early = detail::optim::norms_of<O> == norms_needed::before_propose;
   static constexpr bool checks_early = !exact || norms_early;

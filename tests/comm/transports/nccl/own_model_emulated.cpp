@@ -4,14 +4,9 @@
 // A model of the user's own on a GPU, with reducers over the test double of NCCL. Streams are
 // threads, so that nothing but an event orders one behind another.
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -22,78 +17,13 @@
 
 #include "tests/support/device_quadratic.hpp"
 #include "tests/support/nccl_double_gpu.hpp"
+#include "tests/support/threaded_gpu.hpp"
 
 using namespace cordee;
 using namespace support;
 
 namespace {
 
-/// The GPU of the double with asynchronous kernels. Its last copy closes the streams.
-class threaded_gpu : public emulated {
- public:
-  struct stream : emulated::stream {
-    cudaStream_t handle = nullptr;
-    stream() : emulated::stream(1) {}
-    template <class Work>
-    void submit(const Work& work) const {
-      handle == nullptr ? work() : handle->enqueue(work);
-    }
-    template <class Kernel>
-    void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
-      submit([blocks, kernel] { emulated::stream(1).launch_kernel(blocks, kernel); });
-    }
-    void copy(void* out, const void* in, std::size_t size) const {
-      cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle);
-    }
-    [[nodiscard]] void* allocate(std::size_t size) const {
-      void* memory = nullptr;
-      if (size != 0) cudaMallocAsync(&memory, size, handle);
-      return memory;
-    }
-    void release(void* memory) const noexcept {
-      if (memory != nullptr) cudaFreeAsync(memory, handle);
-    }
-    void finish() const { cudaStreamSynchronize(handle); }
-  };
-  using event = std::shared_ptr<std::atomic<bool>>;
-
-  [[nodiscard]] stream make_stream() const {
-    stream s;
-    cudaStreamCreateWithFlags(&s.handle, cudaStreamNonBlocking);
-    const std::scoped_lock lock(streams_->mutex);
-    streams_->all.push_back(s.handle);
-    return s;
-  }
-  void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
-  void clear(void* out, std::size_t size, stream s) const {
-    if (size != 0) s.submit([=] { std::memset(out, 0, size); });
-  }
-  [[nodiscard]] event record(stream s) const {
-    auto passed = std::make_shared<std::atomic<bool>>(false);
-    s.submit([passed] { *passed = true; });
-    return passed;
-  }
-  void await(stream s, const event& e) const {
-    if (e != nullptr) s.submit([this_event = e] { spin(this_event); });
-  }
-  [[nodiscard]] static bool is_complete(const event& e) { return e == nullptr || *e; }
-  static void wait(const event& e) { spin(e); }
-  void finish(stream s) const { s.finish(); }
-
- private:
-  static void spin(const event& e) {
-    while (!is_complete(e)) std::this_thread::yield();
-  }
-  struct stream_list {
-    std::mutex mutex;
-    std::vector<cudaStream_t> all;
-    ~stream_list() {
-      for (cudaStream_t s : all) cudaStreamDestroy(s);
-    }
-  };
-  std::shared_ptr<stream_list> streams_ = std::make_shared<stream_list>();
-};
-static_assert(Device<threaded_gpu> && GpuStream<threaded_gpu::stream>);
 static_assert(
     detail::train::ExchangesOnStream<custom_model<shift, fp64, threaded_gpu>, native<nccl>>);
 
