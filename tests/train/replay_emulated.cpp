@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <cordee/ops/engines/reference/gpu.hpp>
+#include <cordee/optim/on_host.hpp>
 
 #include "tests/support/deferred.hpp"
 #include "tests/train/replay_on.hpp"
@@ -29,4 +30,12 @@ TEST_CASE(
     CHECK(ten_steps<reference, deferred, offloaded_network<deferred, reference>>(
               device, captures) == resident);
   }
+}
+TEST_CASE("replay_on: updates on the host of weights by block have the bits of resident weights") {
+  const on_host placed{lars{.trust_coefficient = 0.01}, false, 1};
+  const auto resident = ten_steps<reference, deferred, replay_network<deferred, reference>>(
+      deferred{1}, false, placed);
+  for (const std::uint64_t seed : {0U, 2U})
+    CHECK(ten_steps<reference, deferred, offloaded_network<deferred, reference>>(
+              deferred{seed}, false, placed) == resident);
 }

@@ -57,13 +57,14 @@ struct replay_outcome {
 };
 
 /// Ten updates, the first of which overflow their loss scale and are skipped.
-template <class Engine, class D, class Net = replay_network<D, Engine>>
-replay_outcome ten_steps(const D& device, bool capture_graphs) {
+template <class Engine, class D, class Net = replay_network<D, Engine>, class O = lars>
+replay_outcome ten_steps(const D& device, bool capture_graphs,
+                         const O& optimizer = {.trust_coefficient = 0.01}) {
   const synthetic images{.extent = replay_image, .classes = 4, .samples = 16, .seed = 3};
   Net net{device};
   loader feed{images, self_comm{}, {.global_batch = 8}};
   trainer run{net,
-              lars{.trust_coefficient = 0.01},
+              optimizer,
               [](double epoch) { return 0.2 / (1 + epoch); },
               solo{},
               {.capture_graphs = capture_graphs, .loss_scaling = {.initial = 0x1p20}}};
