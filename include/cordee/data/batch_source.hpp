@@ -55,11 +55,6 @@ class batch_source {
         samples_(samples),
         rank_(comm.rank()),
         ranks_(comm.size()) {
-    expects((options.global_batch > 0) != (options.micro_batch > 0) && options.global_batch >= 0 &&
-                options.micro_batch >= 0,
-            "batch_source: set either .global_batch or .micro_batch, to a positive number");
-    expects(options.accumulate > 0,
-            "batch_source: .accumulate, the number of micro-batches, must be at least 1");
     expects(options.decode_threads == 0 && options.prefetch == 0,
             "batch_source: the function runs on the thread that trains: leave .decode_threads and "
             ".prefetch at 0");
@@ -82,11 +77,7 @@ class batch_source {
   [[nodiscard]] std::int64_t step() const { return step_; }
   /// Makes `step` the update that next() returns. @throws usage_error for one that cannot be
   /// counted.
-  void seek(std::int64_t step) {
-    expects(step >= 0 && step <= plan_.most_steps(),
-            "batch_source: a step is counted from 0, and below 2^53");
-    step_ = step;
-  }
+  void seek(std::int64_t step) { step_ = plan_.checked_step(step); }
   /// Returns this rank's micro-batches of one update, in order; valid until the next call but one,
   /// as `fit` fetches an update while the one before trains. Throws what the function threw, and
   /// stays at that step.

@@ -69,11 +69,6 @@ class loader {
         threads_(detail::data::count_sample_threads(options.decode_threads, many_threads)),
         prefetcher_(this, fill_update,
                     detail::data::updates_ahead(options.prefetch, many_threads)) {
-    expects((options.global_batch > 0) != (options.micro_batch > 0) && options.global_batch >= 0 &&
-                options.micro_batch >= 0,
-            "loader: set either .global_batch or .micro_batch, to a positive number");
-    expects(options.accumulate > 0,
-            "loader: .accumulate, the number of micro-batches, must be at least 1");
     expects(options.decode_threads >= 0 &&
                 options.decode_threads <= detail::data::most_sample_threads &&
                 options.prefetch >= 0 && options.prefetch <= most_prefetch,
@@ -134,11 +129,7 @@ class loader {
   [[nodiscard]] std::int64_t step() const { return step_; }
   /// Makes `step` the update that next() returns. @throws usage_error for a negative step, or one
   /// beyond the largest that can be counted.
-  void seek(std::int64_t step) {
-    expects(step >= 0, "loader: steps are counted from 0");
-    expects(step <= plan_.most_steps(), "loader: a step beyond the largest that can be counted");
-    step_ = step;
-  }
+  void seek(std::int64_t step) { step_ = plan_.checked_step(step); }
 
   /// Returns this rank's micro-batches of one update, in order; valid until the next call. Throws
   /// what the data set threw, and stays at that step.

@@ -68,6 +68,12 @@ class staged_plan {
     for (const stage& s : stages_) most = std::min(most, s.plan.most_steps());
     return most;
   }
+  /// `step`. Throws usage_error for one that cannot be counted.
+  [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t checked_step(std::int64_t step) const {
+    expects(step >= 0, "loader: steps are counted from 0");
+    expects(step <= most_steps(), "loader: a step beyond the largest that can be counted");
+    return step;
+  }
   /// Updates of so many epochs, rounded up.
   [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t steps(double epochs) const {
     std::size_t i = stages_.size() - 1;
@@ -149,6 +155,9 @@ class staged_plan {
                                                                const extent& image,
                                                                const loader_options& o, int ranks,
                                                                int updates) {
+  expects((o.global_batch > 0) != (o.micro_batch > 0) && o.global_batch >= 0 && o.micro_batch >= 0,
+          "loader: set either .global_batch or .micro_batch, to a positive number");
+  expects(o.accumulate > 0, "loader: .accumulate, the number of micro-batches, must be at least 1");
   expects(samples <= std::numeric_limits<std::uint32_t>::max(),
           "loader: the data set has more than 2^32 - 1 samples");
   staged_plan plan(static_cast<std::int64_t>(samples), o, ranks);
