@@ -85,3 +85,13 @@ TEST_CASE("layer_walk: repeated blocks, option A, ranges of int8") {
         "1/1), 0.bn1 .weight .bias .running_mean .running_var, 2x4x4) + x)))), 4x2x2)), 4x2x2), "
         "fc .weight .bias)");
 }
+
+TEST_CASE("layer_walk: layers of a memory policy are those inside") {
+  using stem = sequential<convolution<2, 3>, batch_norm<relu>>;
+  const std::string
+      plain = walked<sequential<stem, global_average_pool, linear<2>>, fp32, extent{3, 8, 8}, 2>(),
+      by_block = walked<sequential<offload_weights<recompute<stem>>, global_average_pool,
+                                   offload_weights<linear<2>>>,
+                        fp32, extent{3, 8, 8}, 2>();
+  CHECK(plain == by_block);
+}

@@ -94,8 +94,9 @@ class layer_walk {
         requires(layer_tag<L> layer) { this->visit(layer, in, x); },
         "integer_network, write_onnx and equalize_layers do not know this layer: they know "
         "convolution, batch_norm, relu, identity, residual, projection, max_pool, subsample_pad, "
-        "global_average_pool, dropout, linear, sequential, stage and repeat, but no type that is "
-        "derived from one of them, for it may compute something else");
+        "global_average_pool, dropout, linear, sequential, stage, repeat, recompute and "
+        "offload_weights, but no type that is derived from one of them, for it may compute "
+        "something else");
     return visit(layer_tag<L>{}, in, x);
   }
 
