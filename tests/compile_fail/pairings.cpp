@@ -13,6 +13,7 @@
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/on_host.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/trainer.hpp>
@@ -61,6 +62,14 @@ void compose(threads comm) {
   trainer run{model, local_steps{sgd{}, 8}, learning_rate, sharded{ring{comm}}};
 #elif defined(WHOLE_ROWS_OVER_SHARDED)
   trainer run{model, clip{adamp{}}, learning_rate, sharded{ring{comm}}};
+#elif defined(ON_HOST_OF_A_CPU)
+  trainer run{model, on_host{sgd{}}, learning_rate, ring{comm}};
+#elif defined(ON_HOST_INSIDE)
+  trainer run{model, clip{on_host{sgd{}}}, learning_rate, ring{comm}};
+#elif defined(ON_HOST_OF_LOCAL_STEPS)
+  trainer run{model, on_host{local_steps{sgd{}, 8}}, learning_rate, ring{comm}};
+#elif defined(ON_HOST_OVER_SHARDED)
+  trainer run{model, on_host{sgd{}}, learning_rate, sharded{ring{comm}}};
 #elif defined(WEIGHTS_OVER_COMPRESSED)
   trainer run{model, decentlam{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #else

@@ -7,11 +7,23 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/optim/adam.hpp>
+#include <cordee/optim/adamp.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adan.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lans.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/lion.hpp>
+#include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/on_host.hpp>
+#include <cordee/optim/parameter_groups.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::optim;
@@ -22,6 +34,16 @@ static_assert(on_host<lamb>::slots == lamb::slots && norms_of<on_host<lamb>> == 
               norms_of<on_host<sgd>> == norms_of<sgd> && is_eager<on_host<sgd>>);
 static_assert(std::same_as<placed_type<on_host<clip<lars>>>, clip<lars>> &&
               std::same_as<placed_type<lars>, lars>);
+
+// Every optimizer that averages gradients, adamp included, which steps on CPUs alone.
+template <class... O>
+constexpr bool all_step_on_host = (OptimizerOn<on_host<O>, float, cpu> && ...);
+static_assert(all_step_on_host<sgd, velocity_sgd, lars, lars_lr_outside, lars_unscaled,
+                               lars_norm_of_sum, larc, lamb, nvlamb, lambc, deepspeed_lamb, adamw>);
+static_assert(all_step_on_host<adamp, adam, rmsprop, centered_rmsprop, rmsprop_warmup, adan, lion,
+                               lans, schedule_free_sgd, schedule_free_adamw, lookahead<sgd>,
+                               weight_average<clip<lamb>, stochastic_average>,
+                               decltype(parameter_groups{lamb{}, parameter_group{"fc.", lamb{}}})>);
 
 TEST_CASE("on_host: its description is that of the optimizer inside, and whether it rounds") {
   const std::string inside = sgd{.momentum = 0.9}.describe();

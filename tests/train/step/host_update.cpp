@@ -19,6 +19,7 @@
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/on_host.hpp>
@@ -119,6 +120,7 @@ TEST_CASE("on_host: weights and slots have the bits of a CPU's update by the sam
   has_the_bits_of_a_cpu<fp16>(sgd{.momentum = 0.9, .weight_decay = 0.01});
   has_the_bits_of_a_cpu<bf16>(schedule_free_adamw{.weight_decay = 0.1});  // slots begin as weights
   has_the_bits_of_a_cpu<fp16>(average);
+  has_the_bits_of_a_cpu<fp32>(adamp{});  // which has no update on a GPU
 }
 
 TEST_CASE("on_host: gradients of several micro-batches are summed on the GPU") {
