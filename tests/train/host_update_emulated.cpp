@@ -110,6 +110,27 @@ TEST_CASE("on_host: a residual network on tensor cores has the bits of the GPU's
   }
 }
 
+TEST_CASE("on_host: a run states the bytes that it would have with it, or without") {
+  const deferred device(7);
+  loader feed{images, self_comm{}, {.global_batch = 4}};
+  net_type net{device}, other{device};
+  const constant rate{.learning_rate = 0.1};
+  trainer run{net, optimizer, rate, solo{}};
+  trainer placed{other, on_host{optimizer}, rate, solo{}};
+  const auto line = [](const char* name, auto& of) {
+    const std::size_t bytes = of.plan_memory(4).total();
+    return concat(name, " on_host ", detail::core::grouped(bytes), " bytes");
+  };
+  const auto squeezed = [](const std::string& text) {  // the table's columns
+    std::string out;
+    for (const char c : text)
+      if (c != ' ' || out.empty() || out.back() != ' ') out += c;
+    return out;
+  };
+  CHECK(squeezed(describe(run, feed, 1)).find(line("with", placed)) != std::string::npos);
+  CHECK(squeezed(describe(placed, feed, 1)).find(line("without", run)) != std::string::npos);
+}
+
 TEST_CASE("on_host: frozen layers keep their bits, and have no slots") {
   std::string freeze;
   for (const segment& s : net_type::segments().first(4))

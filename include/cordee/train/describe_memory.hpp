@@ -18,6 +18,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/host_update.hpp>
 #include <cordee/train/step/memory_plan.hpp>
+#include <cordee/train/step/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -75,16 +76,18 @@ template <class Run, class AddLine>
   using O = std::remove_cvref_t<decltype(run.optimizer())>;
   constexpr bool on_host = requires { run.host(); };
   if constexpr (!Run::device::host_memory && O::needs == agreement::exact && optim::is_eager<O> &&
-                nn::TakesPlanePart<M>) {
+                R::slots == 0 && !Quantized<typename Run::precision> && nn::TakesPlanePart<M>) {
     const std::size_t plane = run.weights().size * sizeof(typename Run::Real),
                       planes = (2 + static_cast<std::size_t>(O::slots)) * plane;
     const std::size_t limit = on_host_bucket_bytes / sizeof(typename Run::Real);
     const std::size_t ring =
         largest_pair(core::make_buckets(run.segments(), limit)) * sizeof(typename Run::Real);
+    const std::size_t status = 3 * sizeof(double) * run.segments().size() + sizeof(step_status);
+    const std::size_t moved =
+        plan.bytes("weights") + plan.bytes("gradients") + plan.bytes("optimizer slots") + status;
     add_policy(on_host, "on_host",
-               on_host ? plan.total() - plan.bytes("gradients") + planes
-                       : plan.total() - plan.bytes("weights") - plan.bytes("gradients") -
-                             plan.bytes("optimizer slots") + ring,
+               on_host ? plan.total() - plan.bytes("gradients") + planes + status
+                       : plan.total() - moved + ring,
                concat(core::grouped(plane),
                       " bytes of gradients to the host and the weights' back "
                       "in each step, and an update there"));
