@@ -101,7 +101,7 @@ TEST_CASE("layout_builder: packed parameters do not overlap; activations have th
   CHECK(layout.add_activation(0) == 1);
   CHECK(layout.add_activation(24) == 2);
   CHECK(layout.activations == 3);
-  CHECK(layout.activation_bytes == 32);
+  CHECK(layout.kept.bytes == 32);
   for (const std::size_t numbers : {3U, 7U, 5U}) layout.note_activation_size(numbers);
   CHECK(layout.largest_activation == 7);
 }

@@ -13,8 +13,7 @@ TEST_CASE("memory_policies: 16-bit numbers halve what grows with samples, and ba
   pass_layout layout;
   layout.number = layout.real = 4;
   layout.input = 100;
-  layout.activations = 500;
-  layout.largest_activation = 200;
+  layout.add_part({500, 1}, 400);
   const pass_memory pass = layout.of(3);
   int policies = 0;
   for_each_memory_policy(layout, pass, 3, [&](const memory_policy& p) {

@@ -41,12 +41,25 @@ TEST_CASE("network: ready names every trainable segment once, in descending orde
   CHECK(b.ready_order == expected);
 }
 
+TEST_CASE("network: a second backward pass is refused, and logits stay") {
+  network_fixture<tiny<plain>> b(3);
+  b.forward();
+  const auto logits = [&] { return std::vector(b.net.logits().begin(), b.net.logits().end()); };
+  const auto before = logits();
+  b.backward();
+  CHECK(logits() == before);
+  CHECK_THROWS_AS(b.backward(), usage_error);
+  b.forward();
+  b.backward();
+}
+
 TEST_CASE("network: a segment does not change after ready") {
   network_fixture<tiny<plain>> b(3);
   b.forward();
   b.backward();
   const auto finished = copy(b);
   std::fill(b.gradients().begin(), b.gradients().end(), 123.0);
+  b.forward();
   std::size_t wrong = 0;
   b.net.backward(
       b.packed, b.gradients(), write_mode::overwrite,

@@ -11,11 +11,18 @@ using namespace cordee::detail::nn;
 TEST_CASE("pass_memory: a residual block within a block is part of it, unless it is recomputed") {
   pass_layout layout;
   layout.number = layout.real = 4;
-  const pass_layout::mark outer{{0, 0}, 0, 0}, inner{{100, 1}, 0, 100};
-  layout.activation_buffers = 3;
-  layout.end_block(inner, 300, 1'000, 50, true);
-  layout.end_block(outer, 400, 1'000, 50, true);
+  const pass_layout::mark outer{0, 0, 0}, inner{1, 0, 100};
+  layout.add_part({100, 1}, 30);
+  layout.temporaries = 7;
+  layout.add_part({200, 1}, 60);
+  layout.end_block(inner, 1'000, 50, true);
+  layout.add_part({100, 1}, 40);
+  layout.end_block(outer, 1'000, 50, true);
   REQUIRE(layout.blocks.size() == 1);
+  REQUIRE(layout.parts.size() == 1);
+  CHECK(layout.parts[0].gradients == 60);
+  CHECK(layout.parts[0].behind == 100 + 200 + 100 + 40);
+  CHECK(layout.parts[0].temporaries == 7);
   CHECK(layout.blocks[0].activations.bytes == 400);
   CHECK(layout.blocks[0].activations.count == 3);
   CHECK(layout.blocks[0].packed == 1'000);
@@ -23,7 +30,8 @@ TEST_CASE("pass_memory: a residual block within a block is part of it, unless it
   CHECK(layout.weight_slots() == 2 * 1'280);
 
   layout.blocks[0].recomputed = true;
-  layout.end_block(outer, 500, 1'000, 50, true);
+  layout.add_part({100, 1}, 40);
+  layout.end_block(outer, 1'000, 50, true);
   REQUIRE(layout.blocks.size() == 1);
   CHECK(layout.blocks[0].recomputed);
 }

@@ -78,6 +78,26 @@ TEST_CASE("sequential: buffers hold the input and the output of each layer of on
   CHECK(largest_activation<repeat<2, own_layer<2>>>() == 2 * 20);
 }
 
+TEST_CASE("sequential: a batch norm's output that one convolution or max pool reads is not kept") {
+  const auto kept = []<class L>(const L*) {
+    layout_builder layout{.table = detail::nn::parameter_table<L, extent{2, 8, 8}>::segments};
+    (void)L::template bind<detail::nn::backend<fp64, cpu, reference>, extent{2, 8, 8}>(layout);
+    return layout.kept.bytes;
+  };
+  using body = sequential<convolution<4>, batch_norm<relu>, convolution<4>>;
+  constexpr std::size_t image = 8 * 8 * 4 * sizeof(double);
+  CHECK(kept(static_cast<const body*>(nullptr)) == 2 * image);
+  // the sum's memory has the shortcut's first
+  CHECK(kept(static_cast<const residual<body, batch_norm<>, projection<4, 1>>*>(nullptr)) ==
+        4 * image);
+  CHECK(kept(static_cast<const residual<body, batch_norm<>, subsample_pad<4, 1>>*>(nullptr)) ==
+        3 * image);
+  CHECK(kept(static_cast<const sequential<convolution<4>, batch_norm<relu>, relu>*>(nullptr)) ==
+        3 * image);
+  using pooled = sequential<convolution<4>, batch_norm<relu>, max_pool<3, 2>>;
+  CHECK(kept(static_cast<const pooled*>(nullptr)) == image + image / 4 + 4 * 4 * 4);
+}
+
 TEST_CASE("sequential: every layer's gradient is the derivative of the loss") {
   network_fixture<small<convolution<5, 3, 2>, batch_norm<>, relu, convolution<4, 1>,
                         batch_norm<relu>, global_average_pool, linear<3>>>(4)
@@ -106,6 +126,66 @@ TEST_CASE("sequential: a max pool adds onto the gradient of a shortcut") {
   using body = sequential<max_pool<3, 1>, convolution<4>>;
   network_fixture<
       small<convolution<4>, residual<body, batch_norm<>>, global_average_pool, linear<3>>>(4)
+      .check_gradients(20);
+}
+
+namespace {
+
+/// y = a(x) b(x), b first in forward and in backward: not in the order in which they are bound.
+template <class B, class Branch>
+struct product_node {
+  using number = typename B::number;
+  Branch a, b;
+  extent at;
+  std::size_t activation;
+  const number *of_a = nullptr, *of_b = nullptr;
+
+  void pack_parameters(const pack_pass<B>& pass) const {
+    a.pack_parameters(pass);
+    b.pack_parameters(pass);
+  }
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    of_b = b.forward(pass, x);
+    of_a = a.forward(pass, x);
+    number* const y = pass.buffer_for(activation, B::numbers(at));
+    for (std::size_t i = 0; i < size(pass.samples); ++i) y[i] = of_a[i] * of_b[i];
+    return y;
+  }
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> to,
+                   Ready& ready) {
+    number* const da = pass.gradients->acquire();
+    std::copy_n(dy, size(pass.samples), da);
+    for (std::size_t i = 0; i < size(pass.samples); ++i) dy[i] *= of_a[i];
+    number* const dx = b.backward(pass, dy, to, ready);
+    for (std::size_t i = 0; i < size(pass.samples); ++i) da[i] *= of_b[i];
+    return a.backward(pass, da, {.accumulate_into = dx}, ready);
+  }
+  [[nodiscard]] std::size_t size(int samples) const {
+    return static_cast<std::size_t>(samples) * B::numbers(at);
+  }
+};
+template <class Branch>
+struct product {
+  static constexpr extent out(const extent& in) { return Branch::out(in); }
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    Branch::describe(in, registry);
+    Branch::describe(in, registry);
+  }
+  template <class B, extent In>
+  static auto bind(layout_builder& to) {
+    auto a = Branch::template bind<B, In>(to), b = Branch::template bind<B, In>(to);
+    return product_node<B, decltype(a)>{
+        a, b, out(In), to.add_activation(sizeof(typename B::number) * B::numbers(out(In)))};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sequential: gradients through a layer that reads its activations in its own order") {
+  using branch = sequential<convolution<4>, batch_norm<relu>, convolution<4>, batch_norm<relu>>;
+  network_fixture<small<convolution<4>, product<branch>, product<branch>, convolution<5>,
+                        batch_norm<relu>, global_average_pool, linear<3>>>(4)
       .check_gradients(20);
 }
 

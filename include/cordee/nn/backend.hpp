@@ -60,6 +60,10 @@ struct backend {
   static constexpr bool packs_gradients =
       packs_by_table && !Quantized<P> && requires { requires Engine::packs_gradients; };
 
+  /// Whether backward computes outputs of batch norms again. Not on a GPU, where reading and
+  /// writing them would take a larger part of a step, nor in int8, where layers may read bytes.
+  static constexpr bool restores_outputs = D::host_memory && !Quantized<P>;
+
   /// Whether convolutions compute the statistics of the batch norms behind them.
   static constexpr bool computes_statistics = requires { requires Engine::computes_statistics; };
 

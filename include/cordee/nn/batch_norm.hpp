@@ -56,7 +56,7 @@ class batch_norm_node {
         mean_(layout.table[layout.next_statistic].offset),
         variance_(layout.table[layout.next_statistic + 1].offset),
         packed_(layout.template reserve_packed<real>(2 * padded())),
-        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))),
+        activation_(layout.add_output(sizeof(number) * B::numbers(problem.in))),
         coefficients_(layout.add_kept()) {
     layout.add_batch_norm(problem, V);
     layout.note_activation_size(B::numbers(problem.in));
@@ -94,19 +94,52 @@ class batch_norm_node {
 
   /// Its y is that of a recomputed block.
   void write_block_output() { activation_ = block_output; }
+  /// Where forward writes y; see writes_given_output.
+  void write_to(number* y)
+    requires std::same_as<Epilogue, ops::epilogue::store>
+  {
+    given_ = y;
+  }
+  /// Returns y's memory, which forward replaces, before it; null if y is there already.
+  number* begin_output(const forward_pass<B>& pass) {
+    y_ = output_of(pass);
+    has_begun_ = true;
+    return has_output(pass) ? nullptr : y_;
+  }
+  /// Whether y is kept until its reader has read it alone.
+  [[nodiscard]] bool has_temporary_output() const { return activation_ == temporary_activation; }
+  /// The reader of such a y has read it. One that backward computes stays until its gradients.
+  void release_output(const forward_pass<B>& pass)
+    requires(B::restores_outputs)
+  {
+    if (!has_temporary_output() || pass.recomputes) return;
+    pass.saved->release(y_);
+    y_ = nullptr;
+  }
+  /// y again, until the gradients are computed.
+  const number* restore_output(const backward_pass<B>& pass)
+    requires(B::restores_outputs)
+  {
+    if (y_ == nullptr) {
+      y_ = pass.gradients->acquire(size(pass));
+      normalize_again(pass, nullptr);
+    }
+    return y_;
+  }
+  /// Numbers of y.
+  template <class Pass>
+  [[nodiscard]] std::size_t size(const Pass& pass) const {
+    return static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
+  }
 
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
     expect_several_values(pass);
-    y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
-    saved_ = saved(pass);
-    x_ = x;
+    begin(pass, x);
     const auto t = tensors(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
     if (pass.recomputes) {
-      (void)batch_norm_normalize<number, V, Epilogue>(
-          count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_,
-          pass.samples, t, residual, pass.s);
+      if (!has_output(pass)) normalize_again(pass, residual);
     } else if (has_statistics_) {
       if constexpr (B::computes_statistics)
         count_ =
@@ -146,10 +179,13 @@ class batch_norm_node {
   /// Computes the gradients without ready(); dx may be dy where there is no residual.
   void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx) {
     const auto [problem, allreduce] = backward_problem(pass);
+    if constexpr (B::restores_outputs)
+      if (has_temporary_output()) (void)restore_output(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
     batch_norm_backward<number, V, Epilogue>(
         problem, pass.samples, tensors(pass), count_, dy, dx, pass.gradient_at(segment_, gamma_),
         pass.gradient_at(segment_ + 1, beta_), pass.mode, allreduce, pass.s);
+    if (has_temporary_output()) pass.gradients->release(std::exchange(y_, nullptr));
   }
   /// The memory of dx, which is not dy, becomes an operand of the gradients of the layer before;
   /// `input` is the other.
@@ -191,7 +227,7 @@ class batch_norm_node {
                    Previous& previous)
     requires detail::nn::HasGradientOperands<Previous, B>
   {
-    number* const dx = pass.gradients->acquire();
+    number* const dx = pass.gradients->acquire(size(pass));
     compute_gradients(pass, dy, dx, previous.gradient_operands(pass));
     pass.gradients->release(dy);
     observe_samples(pass, ready);
@@ -200,6 +236,29 @@ class batch_norm_node {
   }
 
  private:
+  [[nodiscard]] number* output_of(const forward_pass<B>& pass) {
+    if (activation_ == given_activation) return given_;
+    if (has_temporary_output())
+      return reinterpret_cast<number*>(pass.saved->acquire(size(pass) * sizeof(number)));
+    return pass.buffer_for(activation_, B::numbers(problem_.in));
+  }
+  // Whether y is that of the pass which this one repeats, or in memory that has its sum already.
+  [[nodiscard]] bool has_output(const forward_pass<B>& pass) const {
+    return pass.recomputes &&
+           (activation_ == block_output || (activation_ == given_activation && given_ == nullptr));
+  }
+  void begin(const forward_pass<B>& pass, const number* x) {
+    if (!std::exchange(has_begun_, false)) y_ = output_of(pass);
+    saved_ = saved(pass);
+    x_ = x;
+  }
+  template <class Pass>
+  void normalize_again(const Pass& pass, const number* residual) {
+    // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
+    (void)batch_norm_normalize<number, V, Epilogue>(
+        count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_,
+        pass.samples, tensors(pass), residual, pass.s);
+  }
   struct backward_arguments {
     ops::batch_norm_problem problem;
     ops::statistics_allreduce allreduce;
@@ -230,9 +289,7 @@ class batch_norm_node {
                                    const number* residual, const Target& to) {
     if (to.bytes == nullptr) return forward(pass, x, residual);
     expect_several_values(pass);
-    y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
-    saved_ = saved(pass);
-    x_ = x;
+    begin(pass, x);
     const auto t = tensors(pass);
     const bool constant = !takes_statistics(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/{batch_norm,quantizing_batch_norm}.hpp
@@ -268,6 +325,8 @@ class batch_norm_node {
   bool has_statistics_ = false;  // of this pass, from the convolution before
   const number* x_ = nullptr;
   number* y_ = nullptr;
+  number* given_ = nullptr;
+  bool has_begun_ = false;  // of y_
   real* saved_ = nullptr;
 };
 
@@ -299,5 +358,12 @@ struct batch_norm {
                                                                            layout);
   }
 };
+
+namespace detail::nn {
+template <class Activation, batch_norm_options With>
+inline constexpr bool restores_output<batch_norm<Activation, With>> = true;
+template <batch_norm_options With>
+inline constexpr bool writes_given_output<batch_norm<identity, With>> = true;
+}  // namespace detail::nn
 
 }  // namespace cordee::inline CORDEE_ABI

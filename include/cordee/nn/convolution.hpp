@@ -49,4 +49,11 @@ struct convolution {
   }
 };
 
+namespace detail::nn {
+template <int Filters, int Window, int Stride>
+inline constexpr bool forgets_input<convolution<Filters, Window, Stride>> = true;
+template <int Filters, int Window, int Stride>
+inline constexpr bool forgets_output<convolution<Filters, Window, Stride>> = true;
+}  // namespace detail::nn
+
 }  // namespace cordee::inline CORDEE_ABI

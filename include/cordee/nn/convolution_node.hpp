@@ -23,7 +23,7 @@ class convolution_node {
       "on the CPU direct or reference, which have all (blocked has no 16 bits)");
 
  public:
-  static constexpr bool skips_frozen_gradients = true;
+  static constexpr bool skips_frozen_gradients = true, forgets_output = true;
   [[gnu::cold, gnu::noinline]] convolution_node(const convolution_problem& problem,
                                                 layout_builder& layout)
       : problem_(problem),
@@ -72,12 +72,18 @@ class convolution_node {
     return y;
   }
 
+  /// The last forward's input, which was not kept.
+  void restore_input(const number* x) { x_ = x; }
+
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
     number* dx = nullptr;
     if (target.needed)
-      dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();
+      dx = target.accumulate_into != nullptr
+               ? target.accumulate_into
+               : pass.gradients->acquire(static_cast<std::size_t>(pass.samples) *
+                                         B::numbers(problem_.in));
     compute_gradients(pass, dy, dx,
                       target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite);
     if constexpr (is_observed<Ready>)

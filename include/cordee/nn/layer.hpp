@@ -26,6 +26,11 @@
 //     gradient_operands(pass)              none              for the node behind: where dy goes
 //     backward(pass, dy, target, ready, previous)
 //                                          without previous  by previous's gradient_operands
+//     keeps_order                          false             of a node of others: whether these
+//                                                            write activations in the order in
+//                                                            which they were bound, and read them
+//                                                            in reverse; then their memory is
+//                                                            used again in between
 //     skips_frozen_gradients               false             whether backward writes no gradient of
 //                                                            a frozen segment (gradient_at is
 //                                                            null): where all layers say so, there
@@ -74,7 +79,10 @@ struct layout_builder {
   std::size_t next_statistic = 0;    ///< Index of the next running statistic.
   std::size_t packed_size = 0;       ///< Bytes of the packed parameters.
   std::size_t activations = 0;       ///< Number of activation buffers, without recomputed ones.
-  std::size_t activation_bytes = 0;  ///< Their bytes for one sample, where these grow with samples.
+  detail::nn::buffer_sizes kept{};   ///< Those that grow with samples, in the order of forward.
+  detail::nn::buffer_sizes noted{};  ///< Those that `pass` has.
+  /// Bytes of a sample's gradients that layers around those being bound hold.
+  std::size_t held_gradients = 0;
   /// Activations of the recomputed block whose layers are being bound (recompute.hpp); null: none
   /// is.
   detail::nn::buffer_sizes* block = nullptr;
@@ -91,6 +99,10 @@ struct layout_builder {
   detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms of one pixel.
   /// The packed form of each parameter tensor, for engines that pack by table.
   detail::core::pod_vector<detail::ops::packed_tensor> tensors{};
+  /// Where `kept` are.
+  detail::core::pod_vector<detail::nn::planned_buffer> planned{};
+  /// The index of the next layer's output, for add_output.
+  std::size_t output = detail::nn::own_activation;
 
   /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
   template <class T>
@@ -113,17 +125,34 @@ struct layout_builder {
   void add_packed(const detail::ops::packed_tensor& t) {
     tensors.push_back(tensors.empty() ? t : tensors.back().followed_by(t));
   }
-  /// The index of `buffers` activation buffers of so many bytes together for each sample, which
-  /// have consecutive indices. Those of a recomputed block last until the next block's pass.
-  std::size_t add_activation(std::size_t bytes, std::size_t buffers = 1) {
+  /// The index of an activation buffer of so many bytes for each sample. Those of a recomputed
+  /// block last until the next block's pass.
+  std::size_t add_activation(std::size_t bytes) {
     if (block != nullptr) {
       block->bytes += bytes;
-      block->count += buffers;
+      ++block->count;
       return detail::nn::recomputed_activation;
     }
-    activation_bytes += bytes;
-    pass.activation_buffers += buffers;
-    return std::exchange(activations, activations + buffers);
+    planned.push_back({activations, bytes, kept});
+    kept.bytes += bytes;
+    ++kept.count;
+    return activations++;
+  }
+  /// The same for a layer that ends a network: what a user reads of it (network::logits) lasts.
+  std::size_t add_last_activation(std::size_t bytes) {
+    if (block != nullptr) return add_activation(bytes);
+    pass.separate += bytes;
+    return activations++;
+  }
+  /// As add_activation for a layer's output, whose index the layer before or behind may have set.
+  std::size_t add_output(std::size_t bytes) {
+    const std::size_t set = std::exchange(output, detail::nn::own_activation);
+    if (set == detail::nn::temporary_activation) pass.temporaries += bytes;
+    return set == detail::nn::own_activation ? add_activation(bytes) : set;
+  }
+  /// The activations so far, within a recomputed block that block's.
+  [[nodiscard]] const detail::nn::buffer_sizes& position() const {
+    return block != nullptr ? *block : kept;
   }
   /// The index of a buffer whose size does not grow with samples, and which lasts until backward.
   std::size_t add_kept() { return activations++; }
@@ -131,18 +160,32 @@ struct layout_builder {
   /// most.
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);
-    pass.gradient_buffers = std::max(pass.gradient_buffers, pass.held_gradients + 2);
+  }
+  /// The layer that was bound last, before which `pass` had so many parts, uses `bytes` of a
+  /// sample for gradients in backward, and `restored` for its input if that is computed again; it
+  /// does not read `forgotten` of its activations. Layers within it may have said so.
+  void note_gradients(std::size_t parts, std::size_t bytes, std::size_t restored = 0,
+                      std::size_t forgotten = 0) {
+    const auto& now = position();
+    if (pass.parts.size() != parts && now.count == noted.count) return;
+    pass.add_part({now.bytes - noted.bytes, now.count - noted.count}, held_gradients + bytes,
+                  restored, forgotten);
+    noted = now;
+  }
+  /// What a pass allocates, once all layers are bound; `bytes` as in note_gradients.
+  [[nodiscard, gnu::cold]] detail::nn::pass_layout take_pass(std::size_t bytes) {
+    note_gradients(pass.parts.size(), bytes);
+    return std::move(pass);
   }
   /// The layers that are bound next are a block that `recompute` could take; see end_block.
   [[nodiscard]] detail::nn::pass_layout::mark begin_block() const {
-    return {{activation_bytes, pass.activation_buffers}, pass.blocks.size(), packed_size};
+    return {pass.parts.size(), pass.blocks.size(), packed_size};
   }
   /// The block has ended. Its output takes so many bytes of a sample, which its last layer writes
   /// where it is kept if it is recomputed (`writes_output`).
   void end_block(const detail::nn::pass_layout::mark& begin, std::size_t output,
                  bool writes_output) {
-    if (block == nullptr)
-      pass.end_block(begin, activation_bytes, packed_size, output, writes_output);
+    if (block == nullptr) pass.end_block(begin, packed_size, output, writes_output);
   }
   /// Notes a batch norm of the next segments on channels in blocks of so many, and goes on to those
   /// behind.
@@ -241,6 +284,8 @@ struct backward_pass {
   detail::device::weight_slots<typename B::device>* slots = nullptr;
   /// Where gradients are that have no plane; null: in `plane`.
   const detail::device::gradient_places<typename B::real>* places = nullptr;
+  /// As in the forward pass; null: gradients are not in memory of activations.
+  detail::nn::activations<typename B::device>* saved = nullptr;
 
   /// Whether the gradient of this trainable segment is not computed.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
@@ -294,6 +339,11 @@ const N* forward_before(Node& node, const forward_pass<B>& pass, const N* x, Nex
     return node.forward(pass, x);
 }
 
+/// A node that need not keep its output; see restores_output.
+template <class Node, class B>
+concept RestoresOutput =
+    requires(Node& node, const backward_pass<B>& pass) { node.restore_output(pass); };
+
 /// A node whose input the node before it may quantize.
 template <class Node, class B>
 concept QuantizesInput =
@@ -302,6 +352,44 @@ concept QuantizesInput =
 template <class Node, class B>
 concept HasGradientOperands =
     requires(Node& node, const backward_pass<B>& pass) { node.gradient_operands(pass); };
+
+/// A layer whose output, if one other layer alone reads it, need not be kept: the node has
+/// restore_output(backward_pass), which computes it again from what is kept.
+template <class L>
+inline constexpr bool restores_output = false;
+/// A layer whose backward does not read its input, or gets it anew by restore_input(x).
+template <class L>
+inline constexpr bool forgets_input = false;
+/// A layer whose output backward does not read, and which its node writes where write_to(y) says.
+template <class L>
+inline constexpr bool writes_given_output = false;
+
+/// A layer whose backward does not read its output, the last activation that it has; but in int8.
+template <class L>
+inline constexpr bool forgets_output = false;
+/// The node of such a layer.
+template <class Node>
+concept ForgetsOutput = requires { requires Node::forgets_output; };
+/// A node of others that write activations in the order in which they were bound, and read them in
+/// the reverse order in backward.
+template <class Node>
+concept KeepsOrder = requires { requires Node::keeps_order; };
+/// f(), a node's pass behind the activations `before`, where temporary memory begins: in forward
+/// those of the node and of the next, in backward those of the node. Within a node that does not
+/// keep the order it stays there.
+template <class Node, class D, class F>
+auto run_behind(activations<D>* saved, const buffer_sizes& before, const F& f) {
+  if (saved == nullptr) return f();
+  saved->set_floor(before);
+  if constexpr (KeepsOrder<Node>) {
+    return f();
+  } else {
+    saved->fix_floor(1);
+    const auto out = f();
+    saved->fix_floor(-1);
+    return out;
+  }
+}
 
 /// A node whose backward writes no gradient of a frozen segment.
 template <class Node>

@@ -36,7 +36,7 @@ class linear_node {
         bias_(layout.table[segment_ + 1].offset),
         packed_(layout.template reserve_packed<number>(matrix())),
         packed_bias_(layout.template reserve_packed<real>(problem_.outputs)),
-        activation_(layout.add_activation(sizeof(number) * problem_.outputs)) {
+        activation_(layout.add_last_activation(sizeof(number) * problem_.outputs)) {
     layout.next_segment += 2;
     layout.note_activation_size(std::max(B::numbers(in), problem_.outputs));
     if constexpr (B::packs_by_table) {
@@ -76,7 +76,7 @@ class linear_node {
                              pass.mode, pass.s);
     if constexpr (is_observed<Ready>)
       ready.observe(segment_, linear_samples<number>{problem_, pass.samples, x_, dy});
-    number* dx = pass.gradients->acquire();
+    number* dx = pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * B::numbers(in_));
     linear_input_gradient(problem_, pass.samples, static_cast<const number*>(dy),
                           pass.template packed_at<number>(packed_), dx, pass.s);
     pass.gradients->release(dy);
@@ -112,7 +112,7 @@ class linear_as_convolution_node {
         segment_(layout.next_segment++),
         bias_(layout.table[segment_].offset),
         packed_bias_(layout.template reserve_packed<real>(classes_)),
-        activation_(layout.add_activation(sizeof(number) * classes_)) {
+        activation_(layout.add_last_activation(sizeof(number) * classes_)) {
     if constexpr (B::packs_by_table)
       layout.add_packed(detail::ops::packed_vector(bias_, packed_bias_, classes_, classes_));
   }
@@ -142,7 +142,8 @@ class linear_as_convolution_node {
                            pass.gradient_at(segment_, bias_), pass.mode, pass.s);
     ready(segment_);
     if (filters_ != classes_) {
-      number* const padded = pass.gradients->acquire();  // (samples, filters)
+      number* const padded =  // (samples, filters)
+          pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * filters_);
       const real* const no_bias = nullptr;
       add_bias(pass.samples, static_cast<const number*>(dy), classes_, no_bias, padded, filters_,
                pass.s);

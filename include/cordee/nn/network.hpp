@@ -200,7 +200,7 @@ class network
   /// Frees the memory of passes, which the next one allocates again, not at the same place: not for
   /// a model whose steps a trainer has captured.
   [[gnu::cold]] void release_activations() {
-    saved_.release(device_);
+    saved_.release_all();
     gradients_.release_all();
     input_ = {device_, 0};
     loss_gradient_ = {device_, 0};
@@ -257,6 +257,8 @@ class network
     const auto samples = static_cast<std::size_t>(b.count);
     input_.reserve(samples * layer_backend::numbers(Input));
     loss_gradient_.reserve(samples * Classes);
+    saved_.begin_forward(samples, pass_.arena(samples));
+    differentiated_ = false;
     // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
     normalize_bytes<number, layer_backend::block(Input.channels)>(
         Input, b.count, b.pixels.data, b.normalization, input_.span().data, s);
@@ -293,12 +295,16 @@ class network
                              Ready&& ready, stream s, std::byte* packed_gradients,
                              const std::uint8_t* all_frozen = nullptr) {
     expects(trained_, "network: backward requires a preceding forward with phase::train");
+    expects(!differentiated_,
+            "network: a second backward pass of one forward pass: call forward again");
     expects(gradients.numbers.size >= plane_size() || frozen_.covers(segments(), gradients),
             "network: the plane is smaller than the network's table");
     const number* dx = nullptr;
     run_pass(s, samples_, [&] {
       const auto samples = static_cast<std::size_t>(samples_);
-      gradients_.reset(samples * largest_activation_);
+      differentiated_ = true;
+      gradients_.reset(samples * largest_activation_, &saved_);
+      saved_.begin_backward(logits_, samples * Classes * sizeof(number));
       const std::size_t first = frozen_.first_unfrozen();
       bool complete = false;
       const auto note_ready = detail::nn::with_observer_of(
@@ -309,7 +315,8 @@ class network
       pass.frozen = all_frozen != nullptr ? all_frozen : frozen_.data();
       pass.places = gradients.places;
       if (first > 0 && all_frozen == nullptr) pass.complete = &complete;
-      number* dy = gradients_.acquire();
+      pass.saved = &saved_;
+      number* dy = gradients_.acquire(samples * Classes);
       device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
       if constexpr (by_block) {
         pass.slots = slots_.get();
@@ -324,8 +331,7 @@ class network
  private:
   // Memory of the samples of the largest pass so far; bytes_per_sample of each, at least.
   [[nodiscard]] std::size_t held_bytes() const {
-    return saved_.bytes() + gradients_.bytes() +
-           (input_.size() + loss_gradient_.size()) * sizeof(number);
+    return saved_.bytes() + (input_.size() + loss_gradient_.size()) * sizeof(number);
   }
 
   [[gnu::cold]] network(const D& target, layout_builder&& layout)
@@ -335,8 +341,9 @@ class network
         dropouts_(layout.dropouts),
         largest_activation_(std::max({layout.largest_activation, layer_backend::numbers(Input),
                                       layer_backend::numbers(Root::out(Input))})),
-        pass_(std::move(layout.pass)),
-        saved_(target, layout.activations, layout.recomputed.most),
+        pass_(layout.take_pass(sizeof(number) * (layer_backend::numbers(Input) + Classes))),
+        saved_(target, layout.activations, layout.planned.span(), layout.kept,
+               layout.recomputed.most),
         input_(target, 0),
         loss_gradient_(target, 0),
         metrics_(target, 1),
@@ -353,8 +360,6 @@ class network
     pass_.packed = pass_.packed_on_device = packed_size_;
     if constexpr (by_block) pass_.packed_on_device = slots_.get()->bytes();
     pass_.input = sizeof(number) * (layer_backend::numbers(Input) + Classes);
-    pass_.activations = layout.activation_bytes;
-    pass_.largest_activation = sizeof(number) * largest_activation_;
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
         quantization.observer.add_layers(segments());
@@ -370,7 +375,7 @@ class network
   detail::nn::frozen_flags frozen_;
   detail::nn::activations<D> saved_;
   int samples_ = 0;
-  bool trained_ = false;
+  bool trained_ = false, differentiated_ = false;  // the last pass
   const number* logits_ = nullptr;
   buffer<number, D> input_, loss_gradient_;
   buffer<detail::ops::metric_sums, D> metrics_;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
@@ -60,15 +62,64 @@ class buffer_list {
   core::pod_vector<block*> blocks_;
 };
 
+/// Buffers that grow in number only; one that was released is acquired again.
+template <class D>
+class byte_pool {
+ public:
+  [[gnu::cold, gnu::noinline]] void clear() {
+    buffers_.clear();
+    free_.clear();
+  }
+  /// Releases every buffer.
+  void reset() {
+    free_.clear();
+    for (std::size_t k = 0; k < buffers_.size(); ++k) free_.push_back(k);
+  }
+  /// The smallest buffer that has `size` bytes; of equal ones that which was released last, as it
+  /// is still in the cache.
+  [[nodiscard, gnu::noinline]] std::byte* acquire(const D& device, std::size_t size) {
+    std::size_t best = free_.size();
+    for (std::size_t k = free_.size(); k-- > 0;)
+      if (const std::size_t n = buffers_[free_[k]].size();
+          n >= size && (best == free_.size() || n < buffers_[free_[best]].size()))
+        best = k;
+    if (best == free_.size()) return buffers_.add(device, size).span().data;
+    const std::size_t index = free_[best];
+    for (std::size_t k = best; k + 1 < free_.size(); ++k) free_[k] = free_[k + 1];
+    free_.pop_back();
+    return buffers_[index].span().data;
+  }
+  [[gnu::noinline]] void release(const void* memory) {
+    for (std::size_t k = 0; k < buffers_.size(); ++k)
+      if (buffers_[k].span().data == memory) return free_.push_back(k);
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
+    return sum;
+  }
+
+ private:
+  buffer_list<D> buffers_;
+  core::pod_vector<std::size_t> free_;
+};
+
 /// Some activation buffers: their bytes for one sample together, and their number.
 struct buffer_sizes {
   std::size_t bytes = 0, count = 0;
 
   static constexpr std::size_t alignment = 256;
-  /// Their bytes for so many samples, each buffer rounded up to a multiple of `alignment`.
+  /// Their bytes for so many samples, each buffer rounded up to a multiple of `alignment`; itself
+  /// such a multiple.
   [[nodiscard]] constexpr std::size_t bytes_of(std::size_t samples) const {
-    return samples * bytes + count * alignment;
+    return (samples * bytes + alignment - 1) / alignment * alignment + count * alignment;
   }
+};
+
+/// An activation buffer of the arena, by its index.
+struct planned_buffer {
+  std::size_t index, bytes;  // for a sample
+  buffer_sizes before;       // those before it
 };
 
 /// The index of the activations of recomputed blocks.
@@ -77,110 +128,239 @@ inline constexpr std::size_t recomputed_activation = ~std::size_t{0} / 2;
 /// The index of the output of a recomputed block, for the layer that computes it.
 inline constexpr std::size_t block_output = recomputed_activation + 2;  // layers have two at most
 
+/// The index of an output in memory of its own, which is not known yet.
+inline constexpr std::size_t own_activation = recomputed_activation + 5;
+
+/// The index of an output that its only reader computes again in backward (sequential.hpp).
+inline constexpr std::size_t temporary_activation = recomputed_activation + 3;
+
+/// The index of an output in memory that a layer behind gives (residual.hpp).
+inline constexpr std::size_t given_activation = recomputed_activation + 4;
+
 /// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
 /// they are plain values, and a network of a hundred of them is cheap to compile.
 ///
-/// Those of recomputed blocks (recompute.hpp) lie on a stack: the outputs of the blocks before,
-/// then this block's output and what backward computes again, which the next block overwrites.
+/// One arena has all whose size was announced, in the order of forward, and behind them a stack for
+/// those of recomputed blocks (recompute.hpp): the outputs of the blocks before, then this block's
+/// output and what backward computes again, which the next block overwrites.
+///
+///   | activations of the layers so far | unused: temporary memory |       in forward
+///   | activations of layers to come    | read:   temporary memory |       in backward
+///
+/// Temporary memory begins where `set_floor` or `begin_block` says, and is taken from the end. What
+/// does not fit there has buffers of its own, which are kept.
 template <class D>
 class activations {
  public:
   /// `stack` holds what recomputed blocks have at a time at most.
-  [[gnu::cold]] activations(const D& device, std::size_t count, const buffer_sizes& stack = {})
-      : stack_sizes_(stack) {
+  [[gnu::cold]] activations(const D& device, std::size_t count,
+                            std::span<const planned_buffer> planned = {},
+                            const buffer_sizes& all = {}, const buffer_sizes& stack = {})
+      : device_(device), all_(all), stack_sizes_(stack) {
     while (buffers_.size() < count) buffers_.add(device, 0);
+    planned_.resize(count);
+    for (const planned_buffer& b : planned) planned_[b.index] = b;
   }
+  /// A pass of so many samples begins, in an arena of `size` bytes at least: no temporary memory is
+  /// in use. Where the arena grows, it loses its contents.
+  [[gnu::cold, gnu::noinline]] void begin_forward(std::size_t samples, std::size_t size = 0) {
+    if (samples > largest_) {
+      temporaries_.clear();  // smaller than those of this pass
+      largest_ = samples;
+    }
+    samples_ = samples;
+    arena_.reserve(std::max(size, all_.bytes_of(samples) + stack_sizes_.bytes_of(samples)));
+    stack_floor_ = 0;
+    release_temporaries();
+  }
+  /// All activations are in use. `kept`, if it is one, stays so.
+  [[gnu::cold, gnu::noinline]] void begin_backward(const void* kept, std::size_t size) {
+    release_temporaries();
+    floor_ = all_.bytes_of(samples_) + stack_sizes_.bytes_of(samples_);
+    if (const std::size_t first = offset_of(kept); first < arena_.size())
+      in_use_.push_back({first, first + size});
+  }
+  /// Temporary memory begins behind the activations `before`, and the stack of blocks.
+  void set_floor(const buffer_sizes& before) {
+    if (fixed_ > 0) return;
+    if (block_ == block_pass::none)
+      floor_ = before.bytes_of(samples_);
+    else if (block_ == block_pass::backward)
+      stack_floor_ = std::max(floor_before_, block_begin_ + before.bytes_of(samples_));
+  }
+  /// set_floor does nothing from a 1 to its -1.
+  void fix_floor(int change) { fixed_ += change; }
   /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
   [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {
     if (index == block_output) return reinterpret_cast<T*>(output_);
     if (index >= recomputed_activation)
       return reinterpret_cast<T*>(next_of_block(size * sizeof(T)));
+    if (size * sizeof(T) <= planned_[index].bytes * samples_ && arena_.size() > 0)
+      return reinterpret_cast<T*>(arena_.span().data + planned_[index].before.bytes_of(samples_));
     buffers_[index].reserve(size * sizeof(T));
     return reinterpret_cast<T*>(buffers_[index].span().data);
   }
   /// The buffers that follow are of block `owner`, behind the outputs `before` of other blocks.
+  /// Neither this nor an earlier block has more than `most`, behind which temporary memory begins.
   /// Returns the memory of its own output, of `size` bytes.
   [[gnu::cold, gnu::noinline]] std::byte* begin_block(const void* owner, const buffer_sizes& before,
-                                                      std::size_t samples, std::size_t size) {
-    stack_.reserve(stack_sizes_.bytes_of(samples));
-    used_ = before.bytes_of(samples);
+                                                      const buffer_sizes& most, std::size_t size) {
+    used_ = stack_begin() + before.bytes_of(samples_);
+    stack_floor_ = stack_begin() + most.bytes_of(samples_);
     owner_ = owner;
-    return output_ = next_of_block(size);
+    output_ = next_of_block(size);
+    block_begin_ = used_;
+    block_ = block_pass::forward;
+    return output_;
+  }
+  void end_block_forward() { block_ = block_pass::none; }
+  /// From now on the block's activations are read, in reverse. Blocks before have no more than
+  /// `most`; without any there is no stack when the block ends.
+  void begin_block_backward(const buffer_sizes& most) {
+    floor_before_ = most.count == 0 ? 0 : stack_begin() + most.bytes_of(samples_);
+    block_ = block_pass::backward;
+  }
+  void end_block_backward() {
+    stack_floor_ = floor_before_;
+    block_ = block_pass::none;
   }
   /// Whether the stack holds what block `owner` has computed.
   [[nodiscard]] bool holds_block(const void* owner) const { return owner_ == owner; }
+
+  /// Temporary memory, until release() or the next pass.
+  [[nodiscard, gnu::noinline]] std::byte* acquire(std::size_t size) {
+    size = std::max(size, std::size_t{1});
+    // The smallest gap that has so much: a small buffer in a large gap would leave none for those
+    // before a layer with a stride.
+    const std::size_t floor = std::max(floor_, stack_floor_), none = arena_.size();
+    std::size_t best = none, least = none;
+    for (std::size_t end = arena_.size(); end > floor;) {
+      const auto* const above = std::max_element(  // the last one below `end`
+          in_use_.begin(), in_use_.end(), [&](const range& a, const range& b) {
+            return (a.first < end ? a.last : 0) < (b.first < end ? b.last : 0);
+          });
+      const bool last = above == in_use_.end() || above->first >= end;
+      const std::size_t begin = last ? floor : std::max(floor, above->last);
+      if (begin < end && size <= end - begin && end - begin < least) {
+        const std::size_t first = (end - size) / buffer_sizes::alignment * buffer_sizes::alignment;
+        if (first >= begin) best = first, least = end - begin;
+      }
+      if (last) break;
+      end = above->first;
+    }
+    if (best != none) {
+      in_use_.push_back({best, best + size});
+      return arena_.span().data + best;
+    }
+    return temporaries_.acquire(device_, size);
+  }
+  [[gnu::noinline]] void release(const void* memory) {
+    const std::size_t first = offset_of(memory);
+    if (first >= arena_.size()) return temporaries_.release(memory);
+    for (range& r : in_use_)
+      if (r.first == first) {
+        r = in_use_.back();
+        return in_use_.pop_back();
+      }
+  }
   /// Frees the memory.
-  [[gnu::cold]] void release(const D& device) {
-    for (std::size_t k = 0; k < buffers_.size(); ++k) buffers_[k] = {device, 0};
-    stack_ = {device, 0};
+  [[gnu::cold]] void release_all() {
+    for (std::size_t k = 0; k < buffers_.size(); ++k) buffers_[k] = {device_, 0};
+    arena_ = {device_, 0};
+    temporaries_.clear();
+    in_use_.clear();
+    largest_ = 0;
     owner_ = nullptr;
   }
   [[nodiscard]] std::size_t bytes() const {
-    std::size_t sum = stack_.size();
+    std::size_t sum = arena_.size() + temporaries_.bytes();
     for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
     return sum;
   }
 
  private:
+  struct range {
+    std::size_t first, last;
+  };
+
+  void release_temporaries() {
+    in_use_.clear();
+    temporaries_.reset();
+    floor_ = arena_.size();
+    fixed_ = 0;
+    block_ = block_pass::none;
+  }
+  [[nodiscard]] std::size_t stack_begin() const { return all_.bytes_of(samples_); }
+  // At least the arena's size for other memory.
+  [[nodiscard]] std::size_t offset_of(const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) -
+           reinterpret_cast<std::uintptr_t>(arena_.span().data);
+  }
   // Memory of the block for `size` bytes, behind that of the last call.
   [[nodiscard, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
     const std::size_t first = used_;
     used_ +=
         (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
-    expects(used_ <= stack_.size(), "recompute: a layer has more memory than it announced");
-    return stack_.span().data + first;
+    expects(used_ <= stack_floor_, "recompute: a layer has more memory than it announced");
+    return arena_.span().data + first;
   }
 
-  buffer_list<D> buffers_;
-  buffer_sizes stack_sizes_;
-  buffer<std::byte, D> stack_;
-  std::size_t used_ = 0;
+  D device_;
+  core::pod_vector<planned_buffer> planned_;  // by index
+  buffer_sizes all_, stack_sizes_;
+  buffer<std::byte, D> arena_;
+  buffer_list<D> buffers_;  // of the others, by index
+  std::size_t samples_ = 0, largest_ = 0;
+  std::size_t floor_ = 0, stack_floor_ = 0;  // temporary memory is behind both
+  int fixed_ = 0;
+  enum class block_pass { none, forward, backward } block_ = block_pass::none;
+  std::size_t block_begin_ = 0, floor_before_ = 0;  // of the block at work
+  core::pod_vector<range> in_use_;                  // of temporary memory in the arena
+  byte_pool<D> temporaries_;                        // the others
+  std::size_t used_ = 0;                            // by the block at work
   const void* owner_ = nullptr;
   std::byte* output_ = nullptr;
 };
 
-/// A pool of buffers for gradients of activations, as many as are in use at once. The buffer that
-/// was released last is acquired first: it is still in the cache.
+/// Memory for gradients of activations that are in use at once: temporary memory of the activations
+/// or, without them, buffers of its own.
 template <class Number, class D>
 class gradient_buffers {
  public:
   explicit gradient_buffers(const D& device) : device_(device) {}
 
-  /// Releases every buffer; buffers hold at least `size` numbers from now on.
-  void reset(std::size_t size) {
+  /// Releases every buffer; `size` numbers are the most that one is acquired with.
+  void reset(std::size_t size, activations<D>* memory = nullptr) {
+    memory_ = memory;
     if (size > size_) {
-      buffers_.clear();
+      own_.clear();
       size_ = size;
     }
-    free_.clear();
-    for (std::size_t k = 0; k < buffers_.size(); ++k) free_.push_back(numbers(buffers_[k]));
+    own_.reset();
   }
-  [[nodiscard, gnu::noinline]] Number* acquire() {
-    if (free_.empty())
-      return numbers(buffers_.add(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
-    Number* last = free_.back();
-    free_.pop_back();
-    return last;
+  /// A buffer of so many numbers.
+  [[nodiscard]] Number* acquire(std::size_t size) {
+    return reinterpret_cast<Number*>(memory_ != nullptr
+                                         ? memory_->acquire(size * sizeof(Number))
+                                         : own_.acquire(device_, size * sizeof(Number)));
   }
-  void release(Number* gradient) { free_.push_back(gradient); }
+  /// A buffer that is large enough for the gradient of any activation.
+  [[nodiscard]] Number* acquire() { return acquire(std::max<std::size_t>(size_, 1)); }
+  void release(const Number* gradient) {
+    memory_ != nullptr ? memory_->release(gradient) : own_.release(gradient);
+  }
   /// Frees the memory.
   [[gnu::cold]] void release_all() {
-    buffers_.clear();
-    free_.clear();
+    own_.clear();
     size_ = 0;
   }
-  [[nodiscard]] std::size_t bytes() const { return buffers_.size() * size_ * sizeof(Number); }
 
  private:
-  static Number* numbers(buffer<std::byte, D>& b) {
-    return reinterpret_cast<Number*>(b.span().data);
-  }
-
   D device_;
   std::size_t size_ = 0;
-  buffer_list<D> buffers_;
-  core::pod_vector<Number*> free_;
+  activations<D>* memory_ = nullptr;
+  byte_pool<D> own_;
 };
 
 }  // namespace detail::nn

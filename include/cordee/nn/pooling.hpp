@@ -19,7 +19,7 @@ class average_pool_node {
   static constexpr bool skips_frozen_gradients = true;
   average_pool_node(const extent& in, layout_builder& layout)
       : in_(in),
-        activation_(layout.add_activation(sizeof(number) * B::numbers({in.channels, 1, 1}))) {
+        activation_(layout.add_last_activation(sizeof(number) * B::numbers({in.channels, 1, 1}))) {
     layout.note_activation_size(B::numbers(in));
   }
   void pack_parameters(const pack_pass<B>&) const {}
@@ -33,7 +33,7 @@ class average_pool_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready&) {
-    number* dx = pass.gradients->acquire();
+    number* dx = pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * B::numbers(in_));
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     average_pool_backward<number, V>(in_, pass.samples, dy, dx, pass.s);
     pass.gradients->release(dy);
@@ -53,8 +53,8 @@ class max_pool_node {
   static constexpr bool skips_frozen_gradients = true;
   max_pool_node(const ops::max_pool_problem& problem, layout_builder& layout)
       : problem_(problem),
-        activation_(layout.add_activation((sizeof(number) + 1) * B::numbers(problem.out()),
-                                          2)) {  // of y, and of the maxima: a byte each
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))),
+        maxima_(layout.add_activation(B::numbers(problem.out()))) {  // a byte each
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
   }
   void pack_parameters(const pack_pass<B>&) const {}
@@ -63,7 +63,7 @@ class max_pool_node {
     const std::size_t numbers = B::numbers(problem_.out());
     number* const y = pass.buffer_for(activation_, numbers);
     argmax_ = pass.saved->template buffer_for<std::uint8_t>(
-        activation_ + 1, static_cast<std::size_t>(pass.samples) * numbers);
+        maxima_, static_cast<std::size_t>(pass.samples) * numbers);
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     max_pool_forward<number, V>(problem_, pass.samples, x, y, argmax_, pass.s);
     return y;
@@ -73,7 +73,10 @@ class max_pool_node {
                    Ready&) {
     number* dx = nullptr;
     if (target.needed) {
-      dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();
+      dx = target.accumulate_into != nullptr
+               ? target.accumulate_into
+               : pass.gradients->acquire(static_cast<std::size_t>(pass.samples) *
+                                         B::numbers(problem_.in));
       // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
       max_pool_backward<number, V>(
           problem_, pass.samples, dy, argmax_, dx,
@@ -85,7 +88,7 @@ class max_pool_node {
 
  private:
   ops::max_pool_problem problem_;
-  std::size_t activation_;
+  std::size_t activation_, maxima_;
   std::uint8_t* argmax_ = nullptr;
 };
 
@@ -127,5 +130,10 @@ struct max_pool {
     return detail::nn::max_pool_node<B, B::block(In.channels)>(problem(In), layout);
   }
 };
+
+namespace detail::nn {
+template <int Window, int Stride, int Padding>
+inline constexpr bool forgets_input<max_pool<Window, Stride, Padding>> = true;
+}  // namespace detail::nn
 
 }  // namespace cordee::inline CORDEE_ABI

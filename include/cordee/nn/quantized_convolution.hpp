@@ -130,7 +130,7 @@ class quantized_convolution_node {
   auto gradient_operands(const backward_pass<B>& pass)
     requires(!on_cpu && ops::HasByteGradient<engine>)
   {
-    operand_ = pass.gradients->acquire();
+    operand_ = pass.gradients->acquire(size_of(pass.samples) * B::numbers(problem_.in));
     const std::size_t n = pass.is_frozen(segment_) ? 0 : B::numbers(problem_.in);
     return ops::dequantized_input<gradient>{size_of(pass.samples) * n, x_, quantizer_,
                                             reinterpret_cast<gradient*>(operand_)};
@@ -141,9 +141,10 @@ class quantized_convolution_node {
                    Ready& ready) {
     if constexpr (ops::HasByteGradient<engine>) {
       const bool adds = target.accumulate_into != nullptr;
-      number* const dx = !target.needed ? nullptr
-                         : adds         ? target.accumulate_into
-                                        : pass.gradients->acquire();
+      number* const dx =
+          !target.needed ? nullptr
+          : adds         ? target.accumulate_into
+                         : pass.gradients->acquire(size_of(pass.samples) * B::numbers(problem_.in));
       auto* const dw = pass.gradient_at(segment_, weights_);
       const auto run = [&](const auto*... operands) {
         engine::backward_bytes(problem_, pass.samples, x_, quantizer_, operands...,
@@ -177,7 +178,7 @@ class quantized_convolution_node {
   number* backward_by_activations(const backward_pass<B>& pass, number* dy,
                                   gradient_target<number> target, Ready& ready) {
     const std::size_t in = static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
-    number* const buffer = pass.gradients->acquire();  // x', then dx
+    number* const buffer = pass.gradients->acquire(in);  // x', then dx
     if (!pass.is_frozen(segment_)) {
       // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
       fake_quantize(in, x_, quantizer_, buffer, pass.s);

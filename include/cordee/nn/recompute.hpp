@@ -39,33 +39,40 @@ class recompute_node {
 
  public:
   static constexpr bool skips_frozen_gradients = SkipsFrozenGradients<Node>;
-  /// `before`: the outputs of the recomputed blocks before it.
-  recompute_node(const Node& node, const buffer_sizes& before, std::size_t numbers)
-      : node_(node), before_(before), numbers_(numbers) {}
+  static constexpr bool keeps_order = true;
+  /// `before`: the recomputed blocks before it; `most`: what it and those have at a time at most.
+  recompute_node(const Node& node, const block_stack& before, const buffer_sizes& most,
+                 std::size_t numbers)
+      : node_(node), before_(before), most_(most), numbers_(numbers) {}
 
   void pack_parameters(const pack_pass<B>& pass) const { node_.pack_parameters(pass); }
 
   const number* forward(const forward_pass<B>& pass, const number* x) {
     x_ = x;
+    has_forward_ = true;
     pass_ = pass;
     number* const y = begin_block();
     const number* const computed = node_.forward(pass, x);
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     if (computed != y) for_each(pass.s, size(), copy_op<number>{computed, y});
+    pass.saved->end_block_forward();
     return y;
   }
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
     // Backward has changed batch norms' coefficients.
-    expects(x_ != nullptr, "recompute: a second backward pass of one forward pass: call forward");
+    expects(has_forward_, "recompute: a second backward pass of one forward pass: call forward");
     if (!pass_->saved->holds_block(this)) {
       begin_block();
       pass_->recomputes = true;
       node_.forward(*pass_, x_);
     }
-    x_ = nullptr;
-    return node_.backward(pass, dy, target, ready);
+    has_forward_ = false;
+    pass_->saved->begin_block_backward(before_.most);
+    number* const dx = node_.backward(pass, dy, target, ready);
+    pass_->saved->end_block_backward();
+    return dx;
   }
 
  private:
@@ -74,14 +81,16 @@ class recompute_node {
   }
   /// Returns the memory of the output, before that of the activations.
   number* begin_block() {
-    return reinterpret_cast<number*>(pass_->saved->begin_block(
-        this, before_, static_cast<std::size_t>(pass_->samples), size() * sizeof(number)));
+    return reinterpret_cast<number*>(
+        pass_->saved->begin_block(this, before_.outputs, most_, size() * sizeof(number)));
   }
 
   Node node_;
-  buffer_sizes before_;
+  block_stack before_;
+  buffer_sizes most_;
   std::size_t numbers_;  // of a sample's output
   const number* x_ = nullptr;
+  bool has_forward_ = false;
   std::optional<forward_pass<B>> pass_;  // the last one
 };
 
@@ -103,20 +112,25 @@ struct recompute {
     static_assert(!Quantized<typename B::precision>,
                   "recompute: int8 observes ranges in forward, once: use fp32, bf16 or fp16");
     expects(layout.block == nullptr, "recompute: a recomputed block is within another one");
-    const auto before = layout.recomputed.outputs;
+    const auto before = layout.recomputed;
     constexpr std::size_t numbers = B::numbers(out(In));
     const std::size_t packed = layout.packed_size;
     detail::nn::buffer_sizes activations;
+    const auto begin = layout.begin_block();
+    const auto noted = std::exchange(layout.noted, {});
     layout.block = &activations;
     auto node = L::template bind<B, In>(layout);
-    layout.block = nullptr;
     constexpr bool writes_output = requires { node.write_block_output(); };
     if constexpr (writes_output) node.write_block_output();
     constexpr std::size_t output = sizeof(typename B::number) * numbers;
+    layout.note_gradients(begin.parts, output + sizeof(typename B::number) * B::numbers(In));
+    layout.block = nullptr;
+    layout.noted = noted;
     layout.recomputed.add(activations, output, writes_output);
-    layout.pass.blocks.push_back(
-        {activations, output, writes_output, true, layout.packed_size - packed});
-    return detail::nn::recompute_node<B, decltype(node)>(node, before, numbers);
+    layout.pass.add_block(begin,
+                          {activations, output, writes_output, true, layout.packed_size - packed});
+    return detail::nn::recompute_node<B, decltype(node)>(node, before, layout.recomputed.most,
+                                                         numbers);
   }
 };
 

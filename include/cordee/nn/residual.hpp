@@ -24,21 +24,27 @@ class subsample_node {
   static constexpr bool skips_frozen_gradients = true;
   subsample_node(const ops::subsample_problem& problem, layout_builder& layout)
       : problem_(problem),
-        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out))) {
+        activation_(layout.add_output(sizeof(number) * B::numbers(problem.out))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out)));
   }
   void pack_parameters(const pack_pass<B>&) const {}
 
   const number* forward(const forward_pass<B>& pass, const number* x) {
-    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out));
+    number* const y = activation_ == given_activation
+                          ? given_
+                          : pass.buffer_for(activation_, B::numbers(problem_.out));
+    if (y == nullptr) return y;  // it is not read
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     subsample_forward<number, VX, VY>(problem_, pass.samples, x, y, pass.s);
     return y;
   }
+  /// Where forward writes y; see writes_given_output.
+  void write_to(number* y) { given_ = y; }
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready&) {
-    number* dx = pass.gradients->acquire();
+    number* dx =
+        pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in));
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     subsample_backward<number, VX, VY>(problem_, pass.samples, dy, dx, pass.s);
     pass.gradients->release(dy);
@@ -48,12 +54,14 @@ class subsample_node {
  private:
   ops::subsample_problem problem_;
   std::size_t activation_;
+  number* given_ = nullptr;
 };
 
 template <class Body, class Norm, class Shortcut>
 struct residual_node {
   static constexpr bool skips_frozen_gradients =
       SkipsFrozenGradients<Body> && SkipsFrozenGradients<Norm> && SkipsFrozenGradients<Shortcut>;
+  static constexpr bool keeps_order = true;
   Body body;
   Norm norm;
   Shortcut shortcut;
@@ -69,14 +77,14 @@ struct residual_node {
   template <class B, class N>
   const N* forward(const forward_pass<B>& pass, const N* x) {
     const N* const z = detail::nn::forward_before(body, pass, x, norm);
-    return norm.forward(pass, z, shortcut.forward(pass, x));
+    return norm.forward(pass, z, run_shortcut(pass, x));
   }
   template <class B, class N, class Next>
   const N* forward(const forward_pass<B>& pass, const N* x, Next& next)
     requires detail::nn::QuantizesInput<Next, B>
   {
     const N* const z = detail::nn::forward_before(body, pass, x, norm);
-    return norm.forward(pass, z, shortcut.forward(pass, x), next);
+    return norm.forward(pass, z, run_shortcut(pass, x), next);
   }
   template <class B>
     requires detail::nn::QuantizesInput<Body, B>
@@ -85,7 +93,7 @@ struct residual_node {
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
-    N* const dz = pass.gradients->acquire();
+    N* const dz = pass.gradients->acquire(norm.size(pass));
     if constexpr (detail::nn::HasGradientOperands<Body, B>)
       norm.compute_gradients(pass, dy, dz, body.gradient_operands(pass));
     else
@@ -95,6 +103,15 @@ struct residual_node {
     N* const dx = shortcut.backward(pass, dy, target, ready);
     norm.signal_ready(ready);
     return body.backward(pass, dz, {.accumulate_into = dx, .needed = target.needed}, ready);
+  }
+
+ private:
+  // Its output, where it can be, in the memory of the block's, which replaces it.
+  template <class B, class N>
+  const N* run_shortcut(const forward_pass<B>& pass, const N* x) {
+    if constexpr (requires(N* y) { shortcut.write_to(y); })
+      shortcut.write_to(norm.begin_output(pass));
+    return shortcut.forward(pass, x);
   }
 };
 template <class Body, class Norm, class Shortcut>
@@ -139,6 +156,13 @@ struct projection : sequential<convolution<Channels, 1, Stride>,
   }
 };
 
+namespace detail::nn {
+template <int Channels, int Stride>
+inline constexpr bool writes_given_output<subsample_pad<Channels, Stride>> = true;
+template <int Channels, int Stride, int GhostBatch>
+inline constexpr bool writes_given_output<projection<Channels, Stride, GhostBatch>> = true;
+}  // namespace detail::nn
+
 /// Residual block. `Norm` is a batch norm without activation: the ReLU follows the addition.
 template <Layer Body, Layer Norm, Layer Shortcut = identity>
 struct residual {
@@ -161,14 +185,32 @@ struct residual {
     static_assert(Shortcut::out(In) == Body::out(In),
                   "body and shortcut of a residual block must have the same extent: use "
                   "subsample_pad or projection where the body changes it");
+    constexpr std::size_t in = sizeof(typename B::number) * B::numbers(In),
+                          out = sizeof(typename B::number) * B::numbers(Body::out(In));
     const auto begin = layout.begin_block();
-    ++layout.pass.held_gradients;  // of the norm, while the body or the shortcut has its own
+    std::size_t parts = begin.parts;
+    const auto body_layout = [&]() -> layout_builder& {
+      layout.held_gradients += in;  // the shortcut's dx
+      return layout;
+    };
+    const auto norm_layout = [&]() -> layout_builder& {
+      layout.note_gradients(parts, in + out);
+      parts = layout.pass.parts.size();
+      layout.held_gradients += out - in;  // the body's dy
+      return layout;
+    };
+    const auto shortcut_layout = [&]() -> layout_builder& {
+      if (detail::nn::writes_given_output<Shortcut>) layout.output = detail::nn::given_activation;
+      return layout;
+    };
     auto node = detail::nn::residual_node{
-        Body::template bind<B, In>(layout),  // braces: in this order
-        Norm::template bind<B, Body::out(In), detail::ops::epilogue::add_relu>(layout),
-        Shortcut::template bind<B, In>(layout)};
-    --layout.pass.held_gradients;
-    layout.end_block(begin, sizeof(typename B::number) * B::numbers(out(In)), true);
+        Body::template bind<B, In>(body_layout()),  // braces: in this order
+        Norm::template bind<B, Body::out(In), detail::ops::epilogue::add_relu>(norm_layout()),
+        Shortcut::template bind<B, In>(shortcut_layout())};
+    layout.held_gradients -= out;
+    const bool noted = std::same_as<Shortcut, identity> || parts != layout.pass.parts.size();
+    layout.note_gradients(layout.pass.parts.size(), 2 * out + (noted ? 0 : in));
+    layout.end_block(begin, out, true);
     return node;
   }
 };

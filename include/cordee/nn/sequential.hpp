@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -38,6 +39,9 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   using first_node = typename first_type<Nodes...>::type;
   using last_node = typename decltype((std::type_identity<Nodes>{}, ...))::type;
   static constexpr bool skips_frozen_gradients = (SkipsFrozenGradients<Nodes> && ...);
+  static constexpr bool keeps_order = true;
+  /// The activations before each node, and before the end.
+  std::array<buffer_sizes, sizeof...(I) + 1> bounds;
 
   template <class B>
   void pack_parameters(const pack_pass<B>& pass) const {
@@ -54,6 +58,13 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
      ...);
     return dy;
   }
+  /// The output that the last node writes; see writes_given_output.
+  template <class N>
+  void write_to(N* y)
+    requires requires(last_node& node) { node.write_to(y); }
+  {
+    at<sizeof...(I) - 1>(*this).write_to(y);
+  }
   template <class B>
     requires detail::nn::QuantizesInput<first_node, B>
   auto input_target(const forward_pass<B>& pass) {
@@ -68,17 +79,34 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
  private:
   template <std::size_t K, class B, class N, class Ready>
   N* backward_at(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
-    if constexpr (K > 0)
-      return backward_behind(at<K>(*this), pass, dy, gradient_target<N>{}, ready, at<K - 1>(*this));
-    else
-      return at<K>(*this).backward(pass, dy, target, ready);
+    auto& node = at<K>(*this);
+    using type = std::remove_reference_t<decltype(node)>;
+    return run_behind<type>(pass.saved, bounds[ForgetsOutput<type> ? K : K + 1], [&] {
+      if constexpr (K > 0) {
+        auto& previous = at<K - 1>(*this);
+        if constexpr (RestoresOutput<decltype(previous), B> && requires { node.restore_input(dy); })
+          if (previous.has_temporary_output()) node.restore_input(previous.restore_output(pass));
+        return backward_behind(node, pass, dy, gradient_target<N>{}, ready, previous);
+      } else {
+        return node.backward(pass, dy, target, ready);
+      }
+    });
   }
   template <std::size_t K, class B, class N, class... Next>
   const N* forward_at(const forward_pass<B>& pass, const N* x, Next&... next) {
-    if constexpr (K + 1 < sizeof...(I))
-      return detail::nn::forward_before(at<K>(*this), pass, x, at<K + 1>(*this));
-    else
-      return detail::nn::forward_before(at<K>(*this), pass, x, next...);
+    auto& node = at<K>(*this);
+    constexpr bool last = K + 1 == sizeof...(I);
+    const N* const y = run_behind<std::remove_reference_t<decltype(node)>>(
+        pass.saved, bounds[last ? K + 1 : K + 2], [&] {
+          if constexpr (last)
+            return detail::nn::forward_before(node, pass, x, next...);
+          else
+            return detail::nn::forward_before(node, pass, x, at<K + 1>(*this));
+        });
+    if constexpr (K > 0)
+      if constexpr (RestoresOutput<decltype(at<K - 1>(*this)), B>)
+        at<K - 1>(*this).release_output(pass);
+    return y;
   }
   template <std::size_t K, class Node>
   static Node& at(indexed_node<K, Node>& indexed) {
@@ -90,7 +118,9 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
 template <class Node>
 struct repeat_node {
   static constexpr bool skips_frozen_gradients = SkipsFrozenGradients<Node>;
+  static constexpr bool keeps_order = true;
   extent in;
+  buffer_sizes begin, each;  // the activations before the first node, and those of each
   std::vector<Node> nodes;
 
   template <class B>
@@ -100,8 +130,13 @@ struct repeat_node {
   template <class B, class N, class... Next>
   const N* forward(const forward_pass<B>& pass, const N* x, Next&... next) {
     for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
-      x = detail::nn::forward_before(nodes[i], pass, x, nodes[i + 1]);
-    return nodes.empty() ? x : detail::nn::forward_before(nodes.back(), pass, x, next...);
+      x = run_behind<Node>(pass.saved, end(i + 1), [&] {
+        return detail::nn::forward_before(nodes[i], pass, x, nodes[i + 1]);
+      });
+    if (nodes.empty()) return x;
+    return run_behind<Node>(pass.saved, end(nodes.size() - 1), [&] {
+      return detail::nn::forward_before(nodes.back(), pass, x, next...);
+    });
   }
   /// Null for what is empty.
   template <class B>
@@ -113,8 +148,14 @@ struct repeat_node {
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     if (nodes.empty()) return pass.route_input_gradient(in, dy, target);
     for (std::size_t i = nodes.size(); i-- > 0 && !pass.is_complete();)
-      dy = nodes[i].backward(pass, dy, i == 0 ? target : gradient_target<N>{}, ready);
+      dy = run_behind<Node>(pass.saved, end(i), [&] {
+        return nodes[i].backward(pass, dy, i == 0 ? target : gradient_target<N>{}, ready);
+      });
     return dy;
+  }
+  /// The activations before the end of node i.
+  [[nodiscard]] buffer_sizes end(std::size_t i) const {
+    return {begin.bytes + (i + 1) * each.bytes, begin.count + (i + 1) * each.count};
   }
 };
 
@@ -141,6 +182,8 @@ struct sequential {
   }
 
  private:
+  template <std::size_t I>
+  using layer = std::tuple_element_t<I, std::tuple<Layers...>>;
   template <extent In>
   static constexpr auto inputs = [] {
     std::array<extent, sizeof...(Layers)> extents;
@@ -155,9 +198,50 @@ struct sequential {
     layout.note_activation_size(largest);
     using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
         std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
-    return bound_nodes{{Layers::template bind<B, inputs<In>[I]>(layout)}...};  // in order, in place
+    const std::size_t output = std::exchange(layout.output, detail::nn::own_activation);
+    std::size_t parts = 0;
+    std::array<detail::nn::buffer_sizes, sizeof...(I) + 1> bounds{};
+    return bound_nodes{
+        // in order, in place
+        {(layout.output = output_of<B, I>(output),
+          Layers::template bind<B, inputs<In>[I]>(note_end<B, In, I>(layout, parts, bounds)))}...,
+        (note_end<B, In, sizeof...(I)>(layout, parts, bounds), bounds)};
+  }
+  /// Where layer I writes its output; the last one where that of the sequence goes.
+  template <class B, std::size_t I>
+  static constexpr std::size_t output_of(std::size_t sequence) {
+    if constexpr (I + 1 == sizeof...(Layers))
+      return sequence;
+    else if constexpr (B::restores_outputs && detail::nn::restores_output<layer<I>> &&
+                       detail::nn::forgets_input<layer<I + 1>>)
+      return detail::nn::temporary_activation;
+    else
+      return detail::nn::own_activation;
+  }
+  /// Layers before I are bound.
+  template <class B, extent In, std::size_t I>
+  static layout_builder& note_end(layout_builder& layout, std::size_t& parts, auto& bounds) {
+    if constexpr (I > 0) {
+      constexpr std::size_t out = B::numbers(
+          I < sizeof...(Layers) ? inputs<In>[I % sizeof...(Layers)] : sequential::out(In));
+      constexpr std::size_t in = B::numbers(inputs<In>[I - 1]), width = sizeof(typename B::number);
+      bool restores = false;
+      if constexpr (I > 1) restores = output_of<B, I - 2>(0) == detail::nn::temporary_activation;
+      constexpr bool forgets = detail::nn::forgets_output<layer<I - 1>>;
+      layout.note_gradients(parts, width * (in + out), restores ? width * in : 0,
+                            forgets && !Quantized<typename B::precision> ? width * out : 0);
+    }
+    bounds[I] = layout.position();
+    parts = layout.pass.parts.size();
+    return layout;
   }
 };
+
+namespace detail::nn {
+template <class... Layers>
+inline constexpr bool writes_given_output<sequential<Layers...>> =
+    (writes_given_output<Layers>, ...);  // the last one's
+}  // namespace detail::nn
 
 /// A sequential whose parameters are named layer1, layer2, … of the network.
 template <Layer... Layers>
@@ -187,10 +271,19 @@ struct repeat {
                   "only a layer that keeps the extent can be repeated: put the one that changes it "
                   "before the repeat");
     layout.note_activation_size(B::numbers(In));
-    detail::nn::repeat_node<detail::nn::node_of<L, B, In>> node{.in = In, .nodes = {}};
+    detail::nn::repeat_node<detail::nn::node_of<L, B, In>> node{
+        .in = In, .begin = layout.position(), .each = {}, .nodes = {}};
+    const auto bind_one = [&] {
+      const std::size_t parts = layout.pass.parts.size();
+      auto one = L::template bind<B, In>(layout);
+      layout.note_gradients(parts, 2 * sizeof(typename B::number) * B::numbers(In));
+      return one;
+    };
     if constexpr (Times > 0) {  // sized once, by copies: growth takes longer to compile
-      node.nodes = std::vector(std::size_t{Times}, L::template bind<B, In>(layout));
-      for (std::size_t i = 1; i < Times; ++i) node.nodes[i] = L::template bind<B, In>(layout);
+      node.nodes = std::vector(std::size_t{Times}, bind_one());
+      node.each = {layout.position().bytes - node.begin.bytes,
+                   layout.position().count - node.begin.count};
+      for (std::size_t i = 1; i < Times; ++i) node.nodes[i] = bind_one();
     }
     return node;
   }

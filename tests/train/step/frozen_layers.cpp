@@ -259,6 +259,9 @@ TEST_CASE("freeze: a layer of bytes keeps the range of its input, and computes n
   CHECK(second[2] != first[2]);  // of a layer that is trained
   for (const float g : run.grads("layer2.0.conv2.weight")) CHECK(g == 0);
   CHECK(run.grads("layer1.0.conv2.weight")[0] != 0);
+  auto weights = copy(run.weights());
+  net.forward(run.packed_parameters(), span_on<float, cpu>{weights.data(), weights.size()},
+              feed.next()[0], phase::train, run.compute());
   std::vector<float> plane(net.plane_size(), 7);
   net.backward(
       run.packed_parameters(), span_on<float, cpu>{plane.data(), plane.size()},
