@@ -102,7 +102,7 @@ struct layout_builder {
   /// Where `kept` are.
   detail::core::pod_vector<detail::nn::planned_buffer> planned{};
   /// The index of the next layer's output, for add_output.
-  std::size_t output = detail::nn::own_activation;
+  std::size_t output_index = detail::nn::own_activation;
 
   /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
   template <class T>
@@ -146,7 +146,7 @@ struct layout_builder {
   }
   /// As add_activation for a layer's output, whose index the layer before or behind may have set.
   std::size_t add_output(std::size_t bytes) {
-    const std::size_t set = std::exchange(output, detail::nn::own_activation);
+    const std::size_t set = std::exchange(output_index, detail::nn::own_activation);
     if (set == detail::nn::temporary_activation) pass.temporaries += bytes;
     return set == detail::nn::own_activation ? add_activation(bytes) : set;
   }

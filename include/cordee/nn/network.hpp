@@ -258,7 +258,6 @@ class network
     input_.reserve(samples * layer_backend::numbers(Input));
     loss_gradient_.reserve(samples * Classes);
     saved_.begin_forward(samples, pass_.arena(samples));
-    differentiated_ = false;
     // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
     normalize_bytes<number, layer_backend::block(Input.channels)>(
         Input, b.count, b.pixels.data, b.normalization, input_.span().data, s);
@@ -276,7 +275,7 @@ class network
     logits_ = root_.forward(pass, input_.span().data);
     if constexpr (by_block) pass.slots->end(s);
     samples_ = b.count;
-    trained_ = p == phase::train;
+    trained_ = p == phase::train, differentiated_ = false;
     const L phase_loss = detail::nn::loss_of(loss, trained_);
     const double weight = trained_ ? b.loss_weight() : 1;
     number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
@@ -354,8 +353,7 @@ class network
         gradients_(target) {
     has_ghost_batches = layout.has_ghost_batches;
     one_pixel_scales = std::move(layout.one_pixel_scales);
-    pass_.number = sizeof(number);
-    pass_.real = sizeof(real);
+    pass_.number = sizeof(number), pass_.real = sizeof(real);
     pass_.host_memory = D::host_memory;
     pass_.packed = pass_.packed_on_device = packed_size_;
     if constexpr (by_block) pass_.packed_on_device = slots_.get()->bytes();

@@ -35,6 +35,7 @@ class offload_weights_node {
 
  public:
   static constexpr bool skips_frozen_gradients = SkipsFrozenGradients<Node>;
+  static constexpr bool keeps_order = KeepsOrder<Node>;
   offload_weights_node(const Node& node, std::size_t block) : node_(node), block_(block) {}
 
   void pack_parameters(const pack_pass<B>& pass) const { node_.pack_parameters(pass); }

@@ -156,7 +156,7 @@ class activations {
   [[gnu::cold]] activations(const D& device, std::size_t count,
                             std::span<const planned_buffer> planned = {},
                             const buffer_sizes& all = {}, const buffer_sizes& stack = {})
-      : device_(device), all_(all), stack_sizes_(stack) {
+      : device_(device), all_(all), stack_sizes_(stack), arena_(device, 0) {
     while (buffers_.size() < count) buffers_.add(device, 0);
     planned_.resize(count);
     for (const planned_buffer& b : planned) planned_[b.index] = b;

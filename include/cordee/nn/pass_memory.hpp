@@ -146,9 +146,9 @@ struct pass_layout {
   /// Without workspace.
   [[nodiscard]] pass_memory of(
       std::size_t samples, recomputed_blocks recomputed = recomputed_blocks::as_they_are) const {
-    const auto sizes = sizes_of(samples, recomputed);
-    return {samples * input, sizes.activations + samples * separate + coefficients(samples),
-            sizes.arena - sizes.activations, 0};
+    const auto of_pass = sizes_of(samples, recomputed);
+    return {samples * input, of_pass.activations + samples * separate + coefficients(samples),
+            of_pass.arena - of_pass.activations, 0};
   }
   /// Doubles of the scratch of batch norms on a CPU.
   [[nodiscard]] std::size_t batch_norm_scratch(int samples) const {

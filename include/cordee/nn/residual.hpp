@@ -200,7 +200,8 @@ struct residual {
       return layout;
     };
     const auto shortcut_layout = [&]() -> layout_builder& {
-      if (detail::nn::writes_given_output<Shortcut>) layout.output = detail::nn::given_activation;
+      if (detail::nn::writes_given_output<Shortcut>)
+        layout.output_index = detail::nn::given_activation;
       return layout;
     };
     auto node = detail::nn::residual_node{

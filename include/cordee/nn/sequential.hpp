@@ -198,12 +198,12 @@ struct sequential {
     layout.note_activation_size(largest);
     using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
         std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
-    const std::size_t output = std::exchange(layout.output, detail::nn::own_activation);
+    const std::size_t output = std::exchange(layout.output_index, detail::nn::own_activation);
     std::size_t parts = 0;
     std::array<detail::nn::buffer_sizes, sizeof...(I) + 1> bounds{};
     return bound_nodes{
         // in order, in place
-        {(layout.output = output_of<B, I>(output),
+        {(layout.output_index = output_of<B, I>(output),
           Layers::template bind<B, inputs<In>[I]>(note_end<B, In, I>(layout, parts, bounds)))}...,
         (note_end<B, In, sizeof...(I)>(layout, parts, bounds), bounds)};
   }
