@@ -33,6 +33,7 @@
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/testing/update_laws.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -110,7 +111,7 @@ TEST_CASE("on_host: a residual network on tensor cores has the bits of the GPU's
   }
 }
 
-TEST_CASE("on_host: a run states the bytes that it would have with it, or without") {
+TEST_CASE("on_host: a run states the bytes that it would have with it, and has the same updates") {
   const deferred device(7);
   loader feed{images, self_comm{}, {.global_batch = 4}};
   net_type net{device}, other{device};
@@ -129,6 +130,10 @@ TEST_CASE("on_host: a run states the bytes that it would have with it, or withou
   };
   CHECK(squeezed(describe(run, feed, 1)).find(line("with", placed)) != std::string::npos);
   CHECK(squeezed(describe(placed, feed, 1)).find(line("without", run)) != std::string::npos);
+  upload<deferred> uploaded(device);
+  const auto batches = uploaded.to(feed.next(), run.compute());
+  device.finish(run.compute());
+  CHECK(same_updates(run, placed, 3, [&](auto&, int) { return batches; }) == "");
 }
 
 TEST_CASE("on_host: frozen layers keep their bits, and have no slots") {
