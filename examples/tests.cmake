@@ -107,7 +107,7 @@ cordee_example(plan_measure MATCH "resnet20: 2 images in .* s by 1 thread, .* im
 cordee_example_property(plan_measure FIXTURES_SETUP layers_csv)
 if(TARGET plan)
   cordee_example(plan
-    MATCH "batch 2048 on 64 x v100.*efficiency 9[0-9].*halving-doubling.*memory of a rank +1.78 GB.*90 epochs +56302 steps.*kWh.*scaling ends.*worth its cost"
+    MATCH "batch 2048 on 64 x v100.*efficiency 9[0-9].*halving-doubling.*memory of a rank +1.84 GB of 16\n.*activations 1,346,336,768,.*with recompute: 0.91 GB.*90 epochs +56302 steps.*kWh.*scaling ends.*worth its cost"
     ARGS --batch 2048 --ranks 64 --noise-scale 2000)
   # M = 5000 h / 64 = 78.125 h, sqrt(2 * 30 s * M) = 68.5 min: the run of 23.6 min is shorter, so its result is the
   # only checkpoint.
@@ -117,6 +117,8 @@ if(TARGET plan)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
   cordee_example(plan.wire MATCH "gradients in rank4.*reducer +[a-z-]+, rank 4" ARGS --batch 2048 --ranks 64 --wire rank4)
   cordee_refuses(plan.wire.unknown "--wire: .rank0. is none of fp32, fp16, rank1" --wire rank0)
+  cordee_refuses(plan.memory "--batch: 512 images a rank need 22.80 GB, and a v100 has 16. it fits with recompute: 7.95 GB, at the price"
+    --batch 8192 --ranks 16)
   cordee_refuses(plan.machine "--machine: nowhere: cannot read nowhere: No such file" --machine nowhere)
   cordee_refuses(plan.layers.absent "--layers: nowhere: cannot read nowhere: No such file" --layers nowhere)
   cordee_example(plan.layers MATCH "resnet20, batch 64 on 8 x cpu.*times of layers measured on a CPU.*memory of a rank +[0-9.]+ GB\n"

@@ -42,7 +42,7 @@ struct options {
   int ranks = 8, batch = 256, to = 0;
   double epochs = 90, images = 0, images_per_second = 0, loader = 0, watts = -1, noise = 0,
          least_steps = 0, least_images = 0, mtbf = 0, checkpoint_seconds = 30,
-         restart_seconds = 300;
+         restart_seconds = 300, memory_gb = 0;
   plan::efficiency efficiency;
 };
 
@@ -96,6 +96,12 @@ std::vector<layer> layers_of(const parameter_list& list) {
     all.push_back({s, s.kind == kind::weight ? static_cast<double>(s.size) : 0, 0});
   }
   return all;
+}
+
+double numbers_of(std::span<const layer> layers) {
+  double numbers = 0;
+  for (const layer& l : layers) numbers += static_cast<double>(l.tensor.size);
+  return numbers;
 }
 
 /// Modelled, or from the file of --layers.
@@ -234,10 +240,14 @@ void make_plan(const options& o) {
   const plan::network* const net =
       listed ? nullptr : &find_by_name("--network", networks(), o.network);
   const std::vector<layer> layers = listed ? layers_of(own) : net->table();
-  const double memory = memory_of(layers, images, width);
-  if (memory > gpu.memory_bytes)
-    throw error(concat("--batch: ", images, " images a rank need ", memory / 1e9, " GB, and a ",
-                       gpu.name, " has ", gpu.memory_bytes / 1e9));
+  const double memory = o.memory_gb > 0 ? 1e9 * o.memory_gb : gpu.memory_bytes;
+  const auto memory_of_rank = [&](bool prints) {
+    if (listed)
+      print_planes(numbers_of(layers), width, images, memory, gpu.name, prints);
+    else
+      print_memory(*net, width, images, o.ranks, memory, gpu.name, prints);
+  };
+  memory_of_rank(false);  // or an error
   step_profile step = step_of(o, gpu, layers, images, width);
   if (o.images_per_second > 0) {  // measured: the model gives the layers' shares of it
     // Of a list without layers' times the optimizer's part is still known by its bytes.
@@ -271,9 +281,7 @@ void make_plan(const options& o) {
               decimal::fixed(100 * at.step.exposed_share(), 1).c_str());
   std::printf("reducer              %s, buckets of %s MiB\n", at.reducer.c_str(),
               decimal::fixed(static_cast<double>(at.bucket_bytes) / (1 << 20), 1).c_str());
-  std::printf("memory of a rank     %s GB%s%s\n", decimal::fixed(memory / 1e9, 2).c_str(),
-              measured ? "" : concat(" of ", decimal::fixed(gpu.memory_bytes / 1e9, 0)).c_str(),
-              listed ? ", activations not counted" : "");
+  memory_of_rank(true);
   std::printf("%-20s %s steps, %s\n", concat(o.epochs, " epochs").c_str(),
               decimal::fixed(steps, 0).c_str(), time_of(total).c_str());
   if (watts > 0)
@@ -303,6 +311,8 @@ int main(int argc, char** argv) {
   app.add_option("--parameters", o.parameters,
                  "file of a model's tensors in place of --network: .safetensors, or a text");
   app.add_option("--processor", o.processor, "k20, knl, p40, p100, v100, tpu_v3, a100, h100, h200");
+  app.add_option("--memory-gb", o.memory_gb, "of a processor, in 1e9 bytes; 0: as its maker prints")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--precision", o.precision, "of layers: fp32, fp16, bf16");
   app.add_option("--wire", o.wire,
                  "of messages: fp32, fp16 with error feedback, or rank4, for example, by "

@@ -12,6 +12,7 @@
 #include <cordee/comm/simulated/step.hpp>
 #include <cordee/cordee.hpp>
 
+#include "memory.hpp"
 #include "processors.hpp"
 
 namespace plan {
@@ -62,19 +63,20 @@ struct network {
   std::vector<layer> (*layers)(bool);
   bool bottlenecks;
   double images;  // of an epoch of the data set that it is for
+  void (*visit)(int width, int samples, const layout_visitor&);
 
   [[nodiscard]] std::vector<layer> table() const { return layers(bottlenecks); }
 };
 inline const std::vector<network>& networks() {
   static constexpr double imagenet = 1'281'167, cifar = 50'000;
   static const std::vector<network> all{
-      {"resnet20", layers_of<resnet<20, fp32, cpu>>, false, cifar},
-      {"resnet56", layers_of<resnet<56, fp32, cpu>>, false, cifar},
-      {"resnet18", layers_of<resnet<18, fp32, cpu>>, false, imagenet},
-      {"resnet34", layers_of<resnet<34, fp32, cpu>>, false, imagenet},
-      {"resnet50", layers_of<resnet<50, fp32, cpu>>, true, imagenet},
-      {"resnet101", layers_of<resnet<101, fp32, cpu>>, true, imagenet},
-      {"resnet152", layers_of<resnet<152, fp32, cpu>>, true, imagenet}};
+      {"resnet20", layers_of<resnet<20, fp32, cpu>>, false, cifar, visit_layout<20>},
+      {"resnet56", layers_of<resnet<56, fp32, cpu>>, false, cifar, visit_layout<56>},
+      {"resnet18", layers_of<resnet<18, fp32, cpu>>, false, imagenet, visit_layout<18>},
+      {"resnet34", layers_of<resnet<34, fp32, cpu>>, false, imagenet, visit_layout<34>},
+      {"resnet50", layers_of<resnet<50, fp32, cpu>>, true, imagenet, visit_layout<50>},
+      {"resnet101", layers_of<resnet<101, fp32, cpu>>, true, imagenet, visit_layout<101>},
+      {"resnet152", layers_of<resnet<152, fp32, cpu>>, true, imagenet, visit_layout<152>}};
   return all;
 }
 
@@ -100,17 +102,6 @@ inline step_profile estimate_step(const processor& p, const efficiency& e,
   }
   step.optimizer = roofline_seconds(p, e, 4, 0, 5 * parameters, 3);
   return step;
-}
-
-/// Bytes of a rank: masters, gradients and momentum, packed parameters, and what convolutions and
-/// batch norms keep for backward (twice the numbers that convolutions write).
-inline double memory_of(std::span<const layer> layers, int images, int bytes_a_number) {
-  double parameters = 0, outputs = 0;
-  for (const layer& l : layers) {
-    parameters += static_cast<double>(l.tensor.size);
-    outputs += l.outputs;
-  }
-  return parameters * (3 * 4 + bytes_a_number) + 2 * outputs * images * bytes_a_number;
 }
 
 }  // namespace plan
