@@ -88,6 +88,7 @@
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/model_pass.hpp>
 #include <cordee/nn/network.hpp>
+#include <cordee/nn/offload_activations.hpp>
 #include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/parameter_list.hpp>
 #include <cordee/nn/parameter_table.hpp>

@@ -69,7 +69,7 @@ TEST_CASE("largest_batch: recompute, where a network has blocks and it fits") {
       ". It fits with recompute: 14,168 bytes, at the price of nearly one more forward pass; with ";
   CHECK(contains(message_of(14'168 - 2'500), recomputed.c_str()));
   CHECK(!contains(message_of(14'167 - 2'500), "recompute"));
-  for (auto& b : blocks.blocks) b.recomputed = true;
+  for (auto& b : blocks.blocks) b.memory = nn::block_memory::recomputed;
   CHECK(!contains(message_of(14'168 - 2'500), "recompute"));
 }
 

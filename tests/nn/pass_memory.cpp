@@ -29,11 +29,11 @@ TEST_CASE("pass_memory: a residual block within a block is part of it, unless it
   layout.packed = 2'200;  // 1,200 are in no block
   CHECK(layout.weight_slots() == 2 * 1'280);
 
-  layout.blocks[0].recomputed = true;
+  layout.blocks[0].memory = block_memory::recomputed;
   layout.add_part({100, 1}, 40);
   layout.end_block(outer, 1'000, 50, true);
   REQUIRE(layout.blocks.size() == 1);
-  CHECK(layout.blocks[0].recomputed);
+  CHECK(layout.blocks[0].memory == block_memory::recomputed);
 }
 
 TEST_CASE("pass_memory: a stack has the outputs so far, and one block") {

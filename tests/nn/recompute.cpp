@@ -138,23 +138,21 @@ TEST_CASE("recompute: a pass allocates what the network says, and says of the ot
   check(network_fixture<deep<true>>(1));
   check(network_fixture<deep<true, 2>>(1));
 
-  using detail::nn::recomputed_blocks;
+  using detail::nn::block_memory;
   const deep<false> plain{cpu(1)};
   const deep<true> recomputed{cpu(1)};
-  const auto activations = [](const auto& net, recomputed_blocks which) {
-    return net.pass_layout().of(samples, which).activations;
+  const auto activations = [](const auto& net, const auto&... all) {
+    return net.pass_layout().of(samples, all...).activations;
   };
   // The last block of `deep` and the first are no residual ones, which alone are noted.
-  const auto none = activations(recomputed, recomputed_blocks::none),
-             as_they_are = activations(plain, recomputed_blocks::as_they_are);
+  const auto none = activations(recomputed, block_memory::resident),
+             as_they_are = activations(plain);
   CHECK(none >= as_they_are);  // rounding: the mean over pixels is in no buffer of its own
   CHECK(none - as_they_are <= detail::nn::buffer_sizes::alignment);
   using imagenet = resnet<18, fp32, cpu, resnet_options{}, reference>;
   using recomputed_imagenet = resnet<18, fp32, cpu, resnet_options{.recompute = true}, reference>;
-  CHECK(activations(imagenet{}, recomputed_blocks::all) ==
-        activations(recomputed_imagenet{}, recomputed_blocks::as_they_are));
-  CHECK(activations(imagenet{}, recomputed_blocks::as_they_are) ==
-        activations(recomputed_imagenet{}, recomputed_blocks::none));
+  CHECK(activations(imagenet{}, block_memory::recomputed) == activations(recomputed_imagenet{}));
+  CHECK(activations(imagenet{}) == activations(recomputed_imagenet{}, block_memory::resident));
 }
 #else
 TEST_CASE("recompute: a pass allocates what the network says, and says of the other choice") {

@@ -25,6 +25,7 @@ class counted_uploads : public deferred {
   struct counts {
     std::size_t device = 0, pinned = 0;  // bytes held
     std::size_t uploaded = 0;            // bytes copied from page-locked memory to the device's
+    std::size_t downloaded = 0;          // and back
     std::map<const std::byte*, std::size_t> pinned_at, device_at;
     const void* compute = nullptr;
     missing_wait missing = missing_wait::none;
@@ -72,6 +73,8 @@ class counted_uploads : public deferred {
   }
   void copy(void* out, const void* in, std::size_t size, stream s) const {
     if (is_of(counts_->pinned_at, in) && is_of(counts_->device_at, out)) counts_->uploaded += size;
+    if (is_of(counts_->device_at, in) && is_of(counts_->pinned_at, out))
+      counts_->downloaded += size;
     deferred::copy(out, in, size, s);
   }
   [[nodiscard]] event record(stream s) const {

@@ -124,6 +124,15 @@ std::size_t bytes_of_step(int batch, std::size_t left) {
     ~restored() { host_cuda_counts().memory = std::size_t{1} << 40; }
   } const at_end;
   (void)run.step(batches, 0);
+  // What the plan states, with temporary memory of the stream on top.
+  const auto plan = run.plan_memory(batch);
+  const auto planned =
+      static_cast<double>(plan.bytes("inputs") + plan.bytes("activations") +
+                          plan.bytes("gradients of activations") + plan.bytes("workspace"));
+  const auto used = static_cast<double>(memory.used - before);
+  INFO(used, " bytes, of which planned ", planned);
+  CHECK(used >= 0.99 * planned);
+  CHECK(used <= 1.5 * planned);
   return memory.used - before;
 }
 

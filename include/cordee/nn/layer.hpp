@@ -88,6 +88,7 @@ struct layout_builder {
   detail::nn::buffer_sizes* block = nullptr;
   detail::nn::pass_layout pass{};        ///< What a pass allocates.
   detail::nn::block_stack recomputed{};  ///< Memory of recomputed blocks.
+  detail::nn::block_ring ring{};         ///< Memory of blocks with offloaded activations.
   std::size_t largest_activation = 0;    ///< The most numbers of a sample between two layers.
   std::size_t quantized_layers = 0;      ///< Number of layers with a range of their input.
   std::uint32_t dropouts = 0;            ///< Number of dropout layers.
@@ -235,6 +236,8 @@ struct forward_pass {
   bool recomputes = false;
   /// Where blocks of offloaded weights are uploaded to; null where there are none.
   detail::device::weight_slots<typename B::device>* slots = nullptr;
+  /// Where blocks of offloaded activations are; null where there are none.
+  detail::nn::activation_offload<typename B::device>* offload = nullptr;
 
   /// Whether passes leave this trainable segment as it is.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
@@ -286,6 +289,8 @@ struct backward_pass {
   const detail::device::gradient_places<typename B::real>* places = nullptr;
   /// As in the forward pass; null: gradients are not in memory of activations.
   detail::nn::activations<typename B::device>* saved = nullptr;
+  /// As in the forward pass.
+  detail::nn::activation_offload<typename B::device>* offload = nullptr;
 
   /// Whether the gradient of this trainable segment is not computed.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {

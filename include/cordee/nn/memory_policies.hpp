@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/nn/pass_memory.hpp>
@@ -35,12 +36,18 @@ template <class F>
                                           int samples, const F& f) {
   const auto n = static_cast<std::size_t>(samples);
   if (!layout.blocks.empty()) {
-    const bool in_use = layout.recomputes();
-    auto other = layout.of(n, in_use ? recomputed_blocks::none : recomputed_blocks::all);
-    other.workspace = pass.workspace;
-    f(memory_policy{"recompute", in_use, other, layout.packed_on_device,
-                    "nearly one more forward pass"});
+    const auto move = [&](std::string_view name, block_memory to, std::string price) {
+      const bool in_use = layout.has(to);
+      auto other = layout.of(n, in_use ? block_memory::resident : to);
+      other.workspace = pass.workspace;
+      f(memory_policy{name, in_use, other, layout.packed_on_device, std::move(price)});
+    };
+    move("recompute", block_memory::recomputed, "nearly one more forward pass");
     if (!layout.host_memory) {
+      move("offload_activations", block_memory::offloaded,
+           concat(core::grouped(layout.copied_bytes(n)),
+                  " bytes over the host link each way for each micro-batch, and of the host's "
+                  "memory"));
       const bool by_block = layout.packed_on_device != layout.packed;
       f(memory_policy{"offload_weights", by_block, pass,
                       by_block ? layout.packed : layout.weight_slots(),

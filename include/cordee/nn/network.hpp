@@ -54,6 +54,7 @@ class network
   using plane_part = detail::device::plane_part<real, D>;
   static constexpr bool by_block = !D::host_memory && table::totals.offloaded_blocks > 0;
   using packed_memory = detail::nn::packed_memory<D, by_block>;
+  static constexpr bool moves_activations = !D::host_memory && table::totals.activation_blocks > 0;
 
  public:
   using precision = P;                                     ///< See Model.
@@ -201,6 +202,7 @@ class network
   /// a model whose steps a trainer has captured.
   [[gnu::cold]] void release_activations() {
     saved_.release_all();
+    offload_.release();
     gradients_.release_all();
     input_ = {device_, 0};
     loss_gradient_ = {device_, 0};
@@ -220,18 +222,8 @@ class network
   [[nodiscard, gnu::cold]] detail::nn::pass_memory memory_of_pass(int samples) const
     requires(!Quantized<P>)
   {
-    auto memory = pass_.of(static_cast<std::size_t>(samples));
-    memory.workspace = metrics_.size() * sizeof(detail::ops::metric_sums) + packing_.table_bytes();
-    if constexpr (D::host_memory)
-      memory.workspace += pass_.batch_norm_scratch(samples) * sizeof(double);
-    std::size_t numbers = 0;  // of the largest weight gradient
-    if constexpr (layer_backend::packs_gradients)
-      memory.workspace += packed_size_;
-    else
-      for (const convolution_problem& p : pass_.convolutions)
-        numbers = std::max(numbers, Engine{}.template workspace<number>(p, samples, stream{}));
-    memory.workspace += numbers * sizeof(number);
-    return memory;
+    return detail::nn::memory_of_pass<layer_backend>(
+        pass_, samples, sizeof(detail::ops::metric_sums) + packing_.table_bytes());
   }
   /// Where weights by block (offload_weights) are, and what a pass uploads; for logs.
   [[nodiscard]] std::string describe_offload() const
@@ -241,6 +233,12 @@ class network
       return slots_.describe(packed_size_);
     else
       return "weights by block: nothing is moved on the CPU, whose weights are in host memory";
+  }
+  /// Where offloaded activations (offload_activations) are, and what a pass copies; for logs.
+  [[nodiscard]] std::string describe_activations() const
+    requires(table::totals.activation_blocks > 0)
+  {
+    return offload_.describe();
   }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
@@ -272,6 +270,7 @@ class network
       pass.slots = slots_.get();
       pass.slots->begin_forward(pass.packed, s);
     }
+    offload_.begin_forward(pass, samples, s);
     logits_ = root_.forward(pass, input_.span().data);
     if constexpr (by_block) pass.slots->end(s);
     samples_ = b.count;
@@ -321,7 +320,9 @@ class network
         pass.slots = slots_.get();
         pass.slots->begin_backward(pass.packed, s);
       }
+      offload_.begin_backward(pass);
       dx = root_.backward(pass, dy, {.needed = all_frozen != nullptr}, note_ready);
+      offload_.end_backward(s);
       if constexpr (by_block) pass.slots->end(s);
     });
     return dx;
@@ -330,7 +331,8 @@ class network
  private:
   // Memory of the samples of the largest pass so far; bytes_per_sample of each, at least.
   [[nodiscard]] std::size_t held_bytes() const {
-    return saved_.bytes() + (input_.size() + loss_gradient_.size()) * sizeof(number);
+    return offload_.bytes() + saved_.bytes() +
+           (input_.size() + loss_gradient_.size()) * sizeof(number);
   }
 
   [[gnu::cold]] network(const D& target, layout_builder&& layout)
@@ -349,15 +351,13 @@ class network
         workspace_(target, 0),
         scratch_(target, 0),
         slots_(target, layout),
+        offload_(target, layout),
         packing_(target, layout),
         gradients_(target) {
     has_ghost_batches = layout.has_ghost_batches;
     one_pixel_scales = std::move(layout.one_pixel_scales);
-    pass_.number = sizeof(number), pass_.real = sizeof(real);
-    pass_.host_memory = D::host_memory;
-    pass_.packed = pass_.packed_on_device = packed_size_;
+    pass_.bind<layer_backend>(layer_backend::numbers(Input) + Classes, packed_size_);
     if constexpr (by_block) pass_.packed_on_device = slots_.get()->bytes();
-    pass_.input = sizeof(number) * (layer_backend::numbers(Input) + Classes);
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
         quantization.observer.add_layers(segments());
@@ -380,6 +380,7 @@ class network
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
   [[no_unique_address]] typename packed_memory::slots slots_;
+  [[no_unique_address]] typename detail::nn::activation_memory<D, moves_activations>::type offload_;
   detail::nn::parameter_packing<layer_backend> packing_;
   detail::nn::gradient_buffers<number, D> gradients_;
 };

@@ -48,7 +48,7 @@ class parameter_registry {
     std::int64_t parameters = 0, macs = 0;
     int convolutions = 0;  ///< What add_macs counts.
     /// Blocks of offload_weights, those within another one, and trainable segments in none.
-    std::size_t offloaded_blocks = 0, nested_blocks = 0, resident = 0;
+    std::size_t offloaded_blocks = 0, nested_blocks = 0, resident = 0, activation_blocks = 0;
   };
   /// A scope of names: the length of its prefix, and the layers counted in it.
   struct scope {
@@ -82,7 +82,8 @@ class parameter_registry {
     append(name);
     return descend(parent, numbered);
   }
-  constexpr void leave(const scope& parent) { scope_ = parent; }  ///< Returns to a scope.
+  constexpr void leave(const scope& parent) { scope_ = parent; }       ///< Returns to a scope.
+  constexpr void add_activation_block() { ++sum_.activation_blocks; }  ///< Of offloaded ones.
   /// Tensors from now on are of one block of offloaded weights.
   constexpr void enter_offloaded() {
     ++sum_.offloaded_blocks;

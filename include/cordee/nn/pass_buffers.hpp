@@ -31,6 +31,25 @@ struct packed_memory {
   };
 };
 
+/// Where blocks of activations are when they are not computed: in the network's memory, or in the
+/// host's (offload_activations.hpp).
+template <class D, bool Offloaded>
+struct activation_memory {
+  struct type {
+    type(const D&, const auto& /*layout*/) {}
+    static void begin_forward(const auto& /*pass*/, std::size_t, const auto& /*stream*/) {}
+    static void begin_backward(const auto& /*pass*/) {}
+    static void end_backward(const auto& /*stream*/) {}
+    [[nodiscard]] static const char* describe() {
+      return "activations: nothing is moved on the CPU, whose activations are in host memory";
+    }
+    [[nodiscard]] static std::size_t bytes() { return 0; }
+    static void release() {}
+  };
+};
+template <class D>
+class activation_offload;
+
 /// Buffers that are added one by one. Not a std::vector of them, whose growth every program would
 /// compile (docs/compile_time.md).
 template <class D>
@@ -215,6 +234,17 @@ class activations {
     return output_;
   }
   void end_block_forward() { block_ = block_pass::none; }
+  /// The buffers that follow are of a block in other memory, until end_region.
+  void begin_region(std::byte* memory, std::size_t size) {
+    region_ = memory;
+    region_size_ = size;
+    region_used_ = 0;
+  }
+  /// Returns the bytes that they have.
+  std::size_t end_region() {
+    region_ = nullptr;
+    return region_used_;
+  }
   /// From now on the block's activations are read, in reverse. Blocks before have no more than
   /// `most`; without any there is no stack when the block ends.
   void begin_block_backward(const buffer_sizes& most) {
@@ -234,7 +264,7 @@ class activations {
     // The smallest gap that has so much: a small buffer in a large gap would leave none for those
     // before a layer with a stride.
     const std::size_t floor = std::max(floor_, stack_floor_), none = arena_.size();
-    std::size_t best = none, least = none;
+    std::size_t best = none, least = ~std::size_t{0};
     for (std::size_t end = arena_.size(); end > floor;) {
       const auto* const above = std::max_element(  // the last one below `end`
           in_use_.begin(), in_use_.end(), [&](const range& a, const range& b) {
@@ -299,9 +329,15 @@ class activations {
   }
   // Memory of the block for `size` bytes, behind that of the last call.
   [[nodiscard, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
+    size = (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
+    if (region_ != nullptr) {
+      region_used_ += size;
+      expects(region_used_ <= region_size_,
+              "offload_activations: a layer has more memory than it announced");
+      return region_ + region_used_ - size;
+    }
     const std::size_t first = used_;
-    used_ +=
-        (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
+    used_ += size;
     expects(used_ <= stack_floor_, "recompute: a layer has more memory than it announced");
     return arena_.span().data + first;
   }
@@ -319,6 +355,8 @@ class activations {
   core::pod_vector<range> in_use_;                  // of temporary memory in the arena
   byte_pool<D> temporaries_;                        // the others
   std::size_t used_ = 0;                            // by the block at work
+  std::byte* region_ = nullptr;                     // of the offloaded block at work
+  std::size_t region_size_ = 0, region_used_ = 0;
   const void* owner_ = nullptr;
   std::byte* output_ = nullptr;
 };

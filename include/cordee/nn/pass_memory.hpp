@@ -30,12 +30,19 @@ struct pass_memory {
   }
 };
 
-/// A block that recompute takes, or could take (recompute.hpp).
+/// Where a block's activations are between its forward and its backward pass.
+enum class block_memory {
+  resident,
+  recomputed,  // nowhere (recompute.hpp)
+  offloaded    // in the host's memory (offload_activations.hpp)
+};
+
+/// A block that is, or could be, recomputed or offloaded.
 struct noted_block {
   buffer_sizes activations;
   std::size_t output = 0;      // bytes of a sample
   bool writes_output = false;  // with recompute, where it is kept
-  bool recomputed = false;
+  block_memory memory = block_memory::resident;
   std::size_t packed = 0;  // bytes of its packed weights
 };
 
@@ -65,8 +72,59 @@ struct block_stack {
   }
 };
 
-/// Which blocks are recomputed.
-enum class recomputed_blocks { as_they_are, all, none };
+/// A block whose activations are on the device by turns.
+struct ring_block {
+  buffer_sizes begin, size;  // of its memory
+  buffer_sizes before;       // of the blocks before it
+  [[nodiscard]] constexpr buffer_sizes end() const {
+    return {begin.bytes + size.bytes, begin.count + size.count};
+  }
+};
+
+/// Memory of blocks, each apart from that of the two before it.
+struct block_ring {
+  static constexpr std::size_t resident = 3;  // consecutive blocks that are there at a time
+
+  core::pod_vector<ring_block> blocks;
+  buffer_sizes most{};
+
+  [[gnu::cold, gnu::noinline]] void add(const buffer_sizes& size) {
+    const std::size_t n = blocks.size();
+    ring_block next{{}, size, {}};
+    if (n > 0)
+      next.before = {blocks[n - 1].before.bytes + blocks[n - 1].size.bytes,
+                     blocks[n - 1].before.count + blocks[n - 1].size.count};
+    bool found = is_free(next);                            // in front
+    for (std::size_t k = n > 2 ? n - 2 : 0; k < n; ++k) {  // behind one of the two before it
+      ring_block other = next;
+      other.begin = blocks[k].end();
+      if (!is_free(other) || (found && other.begin.bytes >= next.begin.bytes)) continue;
+      next = other;
+      found = true;
+    }
+    blocks.push_back(next);
+    most.bytes = std::max(most.bytes, next.end().bytes);
+    most.count = std::max(most.count, next.end().count);
+  }
+  /// Whether it is copied to the host: the last blocks stay until backward begins.
+  [[nodiscard]] bool is_copied(std::size_t k) const { return k + resident < blocks.size(); }
+  /// Bytes that a pass of so many samples copies each way, at most.
+  [[nodiscard]] std::size_t copied_bytes(std::size_t samples) const {
+    const std::size_t n = blocks.size();
+    return n > resident ? blocks[n - resident].before.bytes_of(samples) : 0;
+  }
+
+ private:
+  [[nodiscard]] bool is_free(const ring_block& b) const {
+    const auto precedes = [](const buffer_sizes& x, const buffer_sizes& y) {
+      return x.bytes <= y.bytes && x.count <= y.count;
+    };
+    const std::size_t n = blocks.size();
+    for (std::size_t k = n > 2 ? n - 2 : 0; k < n; ++k)
+      if (!precedes(b.end(), blocks[k].begin) && !precedes(blocks[k].end(), b.begin)) return false;
+    return true;
+  }
+};
 
 /// What the layers of a network note.
 struct pass_layout {
@@ -86,6 +144,15 @@ struct pass_layout {
   std::size_t input = 0;     // bytes of a sample
   std::size_t separate = 0;  // of activations outside of the arena
 
+  /// With the network's numbers of a sample, and bytes.
+  template <class B>
+  void bind(std::size_t inputs, std::size_t packed_bytes) {
+    number = sizeof(typename B::number);
+    real = sizeof(typename B::real);
+    host_memory = B::device::host_memory;
+    input = number * inputs;
+    packed = packed_on_device = packed_bytes;
+  }
   /// Where a block begins whose layers are bound next.
   struct mark {
     std::size_t parts, blocks, packed;
@@ -116,17 +183,26 @@ struct pass_layout {
     blocks.push_back(block);
     blocks.back().activations = all.activations;
   }
-  /// A block of a network ends. Blocks within it are part of it, unless they are recomputed.
+  /// A block of a network ends. Blocks within it are part of it, unless they are elsewhere.
   [[gnu::cold, gnu::noinline]] void end_block(const mark& begin, std::size_t packed_size,
                                               std::size_t output, bool writes_output) {
     for (std::size_t k = begin.blocks; k < blocks.size(); ++k)
-      if (blocks[k].recomputed) return;
+      if (blocks[k].memory != block_memory::resident) return;
     blocks.resize(begin.blocks);
-    add_block(begin, {{}, output, writes_output, false, packed_size - begin.packed});
+    add_block(begin,
+              {{}, output, writes_output, block_memory::resident, packed_size - begin.packed});
   }
-  [[nodiscard]] bool recomputes() const {
+  /// Whether a block has its activations there.
+  [[nodiscard]] bool has(block_memory memory) const {
     return std::any_of(blocks.begin(), blocks.end(),
-                       [](const noted_block& b) { return b.recomputed; });
+                       [&](const noted_block& b) { return b.memory == memory; });
+  }
+  /// Bytes of activations that a pass copies to the host and back, each way, were all blocks
+  /// offloaded.
+  [[nodiscard]] std::size_t copied_bytes(std::size_t samples) const {
+    block_ring ring;
+    for (const noted_block& b : blocks) ring.add(b.activations);
+    return ring.copied_bytes(samples);
   }
   /// Bytes of two slots of the largest block, of which what is in no block is one.
   [[nodiscard]] std::size_t weight_slots() const {
@@ -137,18 +213,18 @@ struct pass_layout {
   }
   /// Bytes of one sample, at least.
   [[nodiscard]] std::size_t of_sample() const {
-    return input + separate + sizes_of(0, recomputed_blocks::as_they_are).arena;
+    const auto of_pass = sizes_of(0, nullptr);
+    return input + separate + of_pass.arena + of_pass.ring;
   }
   /// Bytes of activations and what is temporary together.
   [[nodiscard]] std::size_t arena(std::size_t samples) const {
-    return sizes_of(samples, recomputed_blocks::as_they_are).arena;
+    return sizes_of(samples, nullptr).arena;
   }
   /// Without workspace.
-  [[nodiscard]] pass_memory of(
-      std::size_t samples, recomputed_blocks recomputed = recomputed_blocks::as_they_are) const {
-    const auto of_pass = sizes_of(samples, recomputed);
-    return {samples * input, of_pass.activations + samples * separate + coefficients(samples),
-            of_pass.arena - of_pass.activations, 0};
+  [[nodiscard]] pass_memory of(std::size_t samples) const { return of(samples, nullptr); }
+  /// Were the activations of all blocks there.
+  [[nodiscard]] pass_memory of(std::size_t samples, block_memory all) const {
+    return of(samples, &all);
   }
   /// Doubles of the scratch of batch norms on a CPU.
   [[nodiscard]] std::size_t batch_norm_scratch(int samples) const {
@@ -160,32 +236,40 @@ struct pass_layout {
 
  private:
   struct sizes {
-    std::size_t activations, arena;
+    std::size_t activations, arena, ring;
   };
+  // As blocks are where `all` is null.
+  [[nodiscard]] pass_memory of(std::size_t samples, const block_memory* all) const {
+    const auto of_pass = sizes_of(samples, all);
+    return {samples * input,
+            of_pass.activations + of_pass.ring + samples * separate + coefficients(samples),
+            of_pass.arena - of_pass.activations, 0};
+  }
   // 0 samples: of one, without what rounding adds.
   [[nodiscard, gnu::cold, gnu::noinline]] sizes sizes_of(std::size_t samples,
-                                                         recomputed_blocks which) const {
+                                                         const block_memory* where) const {
     constexpr std::size_t temporary_buffers = 8;  // more than are in use at a time
     const auto bytes_of = [&](const buffer_sizes& b, std::size_t further = 0) {
       return samples == 0 ? b.bytes + further
                           : b.bytes_of(samples) + buffer_sizes{further, 0}.bytes_of(samples);
     };
-    const auto is_recomputed = [&](const noted_part& p) {
-      if (p.block == noted_part::no_block) return false;
-      return which == recomputed_blocks::as_they_are ? blocks[p.block].recomputed
-                                                     : which == recomputed_blocks::all;
+    const auto memory_of = [&](const noted_part& p) {
+      if (p.block == noted_part::no_block) return block_memory::resident;
+      return where == nullptr ? blocks[p.block].memory : *where;
     };
     buffer_sizes all;
     for (const noted_part& p : parts)
-      if (!is_recomputed(p)) {
+      if (memory_of(p) == block_memory::resident) {
         all.bytes += p.activations.bytes;
         all.count += p.activations.count;
       }
     std::size_t most = 0;
     buffer_sizes before;
     block_stack stack;
+    block_ring ring;
     for (const noted_part& p : parts) {
-      const bool recomputed = is_recomputed(p);
+      const block_memory memory = memory_of(p);
+      const bool recomputed = memory == block_memory::recomputed;
       const std::size_t rounding = samples > 0 ? p.activations.count * buffer_sizes::alignment : 0;
       std::size_t end = bytes_of(before, p.restored) + rounding;
       if (stack.outputs.count > 0) end = bytes_of(all) + bytes_of(stack.most, p.gradients);
@@ -197,18 +281,24 @@ struct pass_layout {
             bytes_of(all) + bytes_of({p.temporaries + p.gradients / 8, 0}) +
             std::max({bytes_of(stack.most), others, bytes_of(stack.outputs, p.behind) + rounding});
       }
+      if (memory == block_memory::offloaded) {  // gaps likewise
+        ring.add(blocks[p.block].activations);
+        end = bytes_of(before, p.temporaries + p.gradients + p.gradients / 8);
+        if (stack.outputs.count > 0) end += bytes_of(all) - bytes_of(before) + bytes_of(stack.most);
+      }
       most = std::max(most, end);
-      if (!recomputed) {
+      if (memory == block_memory::resident) {
         before.bytes += p.activations.bytes;
         before.count += p.activations.count;
       }
     }
     const std::size_t kept = bytes_of(all) + bytes_of(stack.most);
-    if (most <= kept) return {kept, kept};
+    const std::size_t on_ring = bytes_of(ring.most);
+    if (most <= kept) return {kept, kept, on_ring};
     // The first gradients, of separate activations, are small and leave gaps.
     const std::size_t gaps =
         samples == 0 ? separate : samples * separate + temporary_buffers * buffer_sizes::alignment;
-    return {kept, most + gaps};
+    return {kept, most + gaps, on_ring};
   }
   [[nodiscard]] std::size_t coefficients(std::size_t samples) const {
     std::size_t numbers = 0;
@@ -217,5 +307,24 @@ struct pass_layout {
     return numbers * real;
   }
 };
+
+/// A pass of a network of backend B, which has so many bytes beside what grows.
+template <class B>
+[[gnu::cold]] pass_memory memory_of_pass(const pass_layout& layout, int samples,
+                                         std::size_t constant) {
+  pass_memory memory = layout.of(static_cast<std::size_t>(samples));
+  memory.workspace = constant;
+  if constexpr (B::device::host_memory)
+    memory.workspace += layout.batch_norm_scratch(samples) * sizeof(double);
+  std::size_t numbers = 0;  // of the largest weight gradient
+  if constexpr (B::packs_gradients)
+    memory.workspace += layout.packed;
+  else
+    for (const convolution_problem& p : layout.convolutions)
+      numbers = std::max(numbers, typename B::engine{}.template workspace<typename B::number>(
+                                      p, samples, typename B::stream{}));
+  memory.workspace += numbers * sizeof(typename B::number);
+  return memory;
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

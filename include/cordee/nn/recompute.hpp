@@ -111,7 +111,10 @@ struct recompute {
   [[gnu::cold]] static auto bind(layout_builder& layout) {
     static_assert(!Quantized<typename B::precision>,
                   "recompute: int8 observes ranges in forward, once: use fp32, bf16 or fp16");
-    expects(layout.block == nullptr, "recompute: a recomputed block is within another one");
+    expects(
+        layout.block == nullptr,
+        "recompute: a recomputed block is within another one, or in offload_activations: put one "
+        "beside the other");
     const auto before = layout.recomputed;
     constexpr std::size_t numbers = B::numbers(out(In));
     const std::size_t packed = layout.packed_size;
@@ -128,7 +131,8 @@ struct recompute {
     layout.noted = noted;
     layout.recomputed.add(activations, output, writes_output);
     layout.pass.add_block(begin,
-                          {activations, output, writes_output, true, layout.packed_size - packed});
+                          {activations, output, writes_output, detail::nn::block_memory::recomputed,
+                           layout.packed_size - packed});
     return detail::nn::recompute_node<B, decltype(node)>(node, before, layout.recomputed.most,
                                                          numbers);
   }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <cordee/nn/dropout.hpp>
+#include <cordee/nn/offload_activations.hpp>
 #include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/recompute.hpp>
@@ -31,11 +32,10 @@ struct cifar_blocks {
   using last_norm = batch_norm<identity, batch_norm_options{S.zero_gamma ? 0 : 1, S.ghost_batch}>;
 
   template <int Channels, int Stride, class Shortcut>
-  using block =
-      weights_of<S.offload_weights,
-                 block_of<S.recompute, residual<sequential<convolution<Channels, 3, Stride>,
-                                                           norm_relu, convolution<Channels, 3>>,
-                                                last_norm, Shortcut>>>;
+  using block = weights_of<S.offload_weights,
+                           stored<S, residual<sequential<convolution<Channels, 3, Stride>,
+                                                         norm_relu, convolution<Channels, 3>>,
+                                              last_norm, Shortcut>>>;
   template <int Channels>
   using downsampling = block<Channels, 2,
                              std::conditional_t<S.shortcut == shortcut::a, subsample_pad<Channels>,

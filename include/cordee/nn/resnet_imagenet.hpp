@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include <cordee/nn/dropout.hpp>
+#include <cordee/nn/offload_activations.hpp>
 #include <cordee/nn/offload_weights.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/recompute.hpp>
@@ -58,9 +59,9 @@ struct imagenet_blocks {
   using large_stem = sequential<convolution<64, 7, 2>, norm_relu, max_pool<3, 2>>;
   using small_stem = sequential<convolution<64, 3>, norm_relu>;
   using plain_first = std::conditional_t<S.stem == stem::large, large_stem, small_stem>;
-  using first =
-      weights_of<S.offload_weights,
-                 std::conditional_t<S.recompute, recompute<plain_first>, plain_block<plain_first>>>;
+  using first = weights_of<S.offload_weights,
+                           std::conditional_t<S.recompute || S.offload_activations,
+                                              stored<S, plain_first>, plain_block<plain_first>>>;
 
   template <int Width, int Stride>
   using basic_body = sequential<convolution<Width, 3, Stride>, norm_relu, convolution<Width, 3>>;
@@ -70,11 +71,11 @@ struct imagenet_blocks {
                  convolution<4 * Width, 1>>;
 
   template <bool Bottleneck, int Width, int Stride, class Shortcut>
-  using block = weights_of<
-      S.offload_weights,
-      block_of<S.recompute, residual<std::conditional_t<Bottleneck, bottleneck_body<Width, Stride>,
-                                                        basic_body<Width, Stride>>,
-                                     last_norm, Shortcut>>>;
+  using block =
+      weights_of<S.offload_weights,
+                 stored<S, residual<std::conditional_t<Bottleneck, bottleneck_body<Width, Stride>,
+                                                       basic_body<Width, Stride>>,
+                                    last_norm, Shortcut>>>;
 
   /// The shortcut is the identity only where neither stride nor channels change: in the first stage
   /// of basic blocks.

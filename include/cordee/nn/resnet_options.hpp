@@ -49,6 +49,10 @@ struct resnet_options {
   /// Whether the packed weights of stem, blocks and classifier are on a GPU by turns, and in the
   /// host's memory otherwise, with the same bits (offload_weights.hpp).
   bool offload_weights = false;
+  /// Whether the activations of ImageNet's stem and of each block are in page-locked host memory
+  /// between forward and backward on a GPU, with the same bits (offload_activations.hpp). Not in
+  /// int8, nor with recompute, compile errors.
+  bool offload_activations = false;
 
   /// A copy with defaults for the options that are not set.
   [[nodiscard]] constexpr resnet_options with_defaults(const extent& default_image,

@@ -221,6 +221,8 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
   if constexpr (requires { run.shard(); }) add_line("sharded", run.shard().describe());
   if constexpr (requires { run.model().describe_offload(); })
     add_line("offloaded", run.model().describe_offload());
+  if constexpr (requires { run.model().describe_activations(); })
+    add_line("offloaded", run.model().describe_activations());
   if constexpr (requires { run.host(); }) add_line("on the host", run.host().describe());
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
                             " bytes per rank for weights, gradients and optimizer state; ",

@@ -115,6 +115,10 @@ class layer_walk {
     return walk<L>(in, x);
   }
   template <class L>
+  value visit(layer_tag<offload_activations<L>>, const extent& in, const value& x) {
+    return walk<L>(in, x);
+  }
+  template <class L>
   value visit(layer_tag<offload_weights<L>>, const extent& in, const value& x) {
     return walk<L>(in, x);
   }
