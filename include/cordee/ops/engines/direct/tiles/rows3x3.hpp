@@ -105,15 +105,10 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
           for (int c = 0; c < Pitch; ++c) channel(c);
         }
       };
-      if constexpr (Pitch == V) {
-        for (const tap* t = first; t != last; ++t) add_products(*t);
-      } else {  // so few channels that the ends of loops would cost time
-#pragma GCC unroll 3
-        for (int r = 0; r < 3; ++r)
-          if (r < last - first) {
-            __builtin_prefetch(row + 8 * at.x_row + r * 64 / static_cast<int>(sizeof(Real)));
-            add_products(first[r]);
-          }
+      for (const tap* t = first; t != last; ++t) {
+        if (Pitch != V)  // three rows of so few channels that those of one are unrolled
+          __builtin_prefetch(row + 8 * at.x_row + (t - first) * 64 / std::ptrdiff_t{sizeof(Real)});
+        add_products(*t);
       }
       store_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, V);
     }
