@@ -12,6 +12,11 @@
 #else
 #define FUNCTIONAL_INCLUDED false
 #endif
+#if defined(_GLIBCXX_MEMORY)
+#define MEMORY_INCLUDED true
+#else
+#define MEMORY_INCLUDED false
+#endif
 
 #include <doctest/doctest.h>
 
@@ -22,4 +27,5 @@ TEST_CASE("clock: steady_clock is declared, and no header of the library include
   CHECK(std::chrono::steady_clock::now() >= earlier);
   CHECK_FALSE(SSTREAM_INCLUDED);
   CHECK_FALSE(FUNCTIONAL_INCLUDED);
+  CHECK_FALSE(MEMORY_INCLUDED);
 }

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
 
@@ -40,10 +40,10 @@ class subgroup {
   /// All members pass the same ranks, in the same order; other ranks make none.
   /// @throws usage_error for a rank that the parent does not have, one that is listed twice, or a
   /// list without the caller.
-  subgroup(const Communicator& comm, std::vector<int> ranks)
+  subgroup(const Communicator& comm, const std::vector<int>& ranks)
       : parent_(comm),
         rank_(rank_in_subgroup(ranks, comm.rank(), comm.size())),
-        ranks_(std::make_shared<const std::vector<int>>(std::move(ranks))) {}
+        ranks_(detail::core::counted_ptr<const std::vector<int>>::make(ranks)) {}
 
   /// This rank's place in the list.
   [[nodiscard]] int rank() const { return rank_; }
@@ -126,7 +126,7 @@ class subgroup {
 
   Communicator parent_;
   int rank_;
-  std::shared_ptr<const std::vector<int>> ranks_;
+  detail::core::counted_ptr<const std::vector<int>> ranks_;
 };
 
 namespace detail::comm {

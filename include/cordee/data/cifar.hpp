@@ -12,11 +12,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/io/file.hpp>
@@ -45,7 +45,6 @@ class cifar_records {
   cifar_records(const std::string& folder, std::initializer_list<const char*> names,
                 const limits& label_limits, const std::string& set)
       : labels_(label_limits.size()) {
-    auto bytes = std::make_shared<std::vector<std::uint8_t>>();
     for (const char* name : names) {
       const std::string path = folder + "/" + name;
       if (!detail::io::is_readable(path))
@@ -53,10 +52,9 @@ class cifar_records {
                            ": check the folder, or fetch the data with scripts/get-data ", set));
       const auto file = detail::io::read_file(path);
       check(file, path, label_limits, set);
-      bytes->insert(bytes->end(), file.begin(), file.end());
+      bytes_->insert(bytes_->end(), file.begin(), file.end());
     }
-    size_ = bytes->size() / record();
-    bytes_ = std::move(bytes);
+    size_ = bytes_->size() / record();
   }
 
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -94,7 +92,8 @@ class cifar_records {
   }
 
   std::size_t labels_ = 1, size_ = 0;
-  std::shared_ptr<const std::vector<std::uint8_t>> bytes_;
+  core::counted_ptr<std::vector<std::uint8_t>> bytes_ =
+      core::counted_ptr<std::vector<std::uint8_t>>::make();
 };
 
 }  // namespace detail::data

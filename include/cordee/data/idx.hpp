@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/io/gzip.hpp>
@@ -28,29 +28,27 @@ class idx {
   /// another number of labels than of images, and for a label of `classes` or above.
   idx(const std::string& images, const std::string& labels, int classes = 10) : classes_(classes) {
     expects(classes > 0 && classes <= 256, "idx: the number of classes must be 1 to 256");
-    auto files = std::make_shared<contents>();
     detail::io::decompressed_file images_file(existing(images)), labels_file(existing(labels));
     const std::string &images_name = images_file.path(), &labels_name = labels_file.path();
-    images_file.append_to(files->images, images_start);
-    labels_file.append_to(files->labels, labels_start);
+    images_file.append_to(files_->images, images_start);
+    labels_file.append_to(files_->labels, labels_start);
 
-    const std::size_t count = header(files->images, images_name, images_magic);
-    const std::size_t count_labels = header(files->labels, labels_name, labels_magic);
-    image_ = {1, dimension(files->images, 8, images_name),
-              dimension(files->images, 12, images_name)};
-    append_records(images_file, files->images, count, image_.size());
-    append_records(labels_file, files->labels, count_labels, 1);
+    const std::size_t count = header(files_->images, images_name, images_magic);
+    const std::size_t count_labels = header(files_->labels, labels_name, labels_magic);
+    image_ = {1, dimension(files_->images, 8, images_name),
+              dimension(files_->images, 12, images_name)};
+    append_records(images_file, files_->images, count, image_.size());
+    append_records(labels_file, files_->labels, count_labels, 1);
     if (count != count_labels)
       throw error(concat(images_name, " has ", count, " images, ", labels_name, " has ",
                          count_labels, " labels (offset 4); they are not of the same data set"));
-    const auto first = files->labels.begin() + labels_start;
-    const auto bad = std::find_if(first, files->labels.end(), [&](int l) { return l >= classes; });
-    if (bad != files->labels.end())
+    const auto first = files_->labels.begin() + labels_start;
+    const auto bad = std::find_if(first, files_->labels.end(), [&](int l) { return l >= classes; });
+    if (bad != files_->labels.end())
       throw error(concat(labels_name, ": label ", static_cast<int>(*bad), " at offset ",
-                         bad - files->labels.begin(), ", expected 0 to ", classes - 1,
+                         bad - files_->labels.begin(), ", expected 0 to ", classes - 1,
                          "; pass the number of classes"));
     size_ = count;
-    files_ = std::move(files);
   }
 
   /// 1 x height x width, of the file of images.
@@ -133,7 +131,7 @@ class idx {
   extent image_;
   int classes_ = 0;
   std::size_t size_ = 0;
-  std::shared_ptr<const contents> files_;
+  detail::core::counted_ptr<contents> files_ = detail::core::counted_ptr<contents>::make();
 };
 static_assert(Dataset<idx>);
 

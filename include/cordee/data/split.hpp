@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/dataset.hpp>
@@ -27,7 +27,7 @@ class subset {
   subset(S dataset, std::vector<std::size_t> indices) : dataset_(std::move(dataset)) {
     for (const std::size_t i : indices)
       expects(i < dataset_.size(), "subset: an index is beyond the data set");
-    indices_ = std::make_shared<const std::vector<std::size_t>>(std::move(indices));
+    *indices_ = std::move(indices);
   }
 
   [[nodiscard]] extent image() const { return dataset_.image(); }
@@ -82,7 +82,8 @@ class subset {
 
  private:
   S dataset_;
-  std::shared_ptr<const std::vector<std::size_t>> indices_;
+  detail::core::counted_ptr<std::vector<std::size_t>> indices_ =
+      detail::core::counted_ptr<std::vector<std::size_t>>::make();
 };
 
 /// The result of `split`.

@@ -14,12 +14,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::io {
@@ -108,13 +108,13 @@ class decompressed_file {
   explicit decompressed_file(const std::string& path) : file_(path) {
     std::array<std::uint8_t, 2> magic{};
     if (file_.size() >= 2) file_.read_at(0, magic);
-    if (magic[0] == 0x1f && magic[1] == 0x8b) stream_ = std::make_unique<gzip_stream>(file_);
+    if (magic[0] == 0x1f && magic[1] == 0x8b) stream_ = core::owned_ptr<gzip_stream>::make(file_);
   }
   decompressed_file(const decompressed_file&) = delete;
   decompressed_file& operator=(const decompressed_file&) = delete;
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
-  [[nodiscard]] bool is_compressed() const { return stream_ != nullptr; }
+  [[nodiscard]] bool is_compressed() const { return static_cast<bool>(stream_); }
   /// Bytes of the file itself.
   [[nodiscard]] std::uint64_t file_size() const { return file_.size(); }
 
@@ -153,7 +153,7 @@ class decompressed_file {
  private:
   input_file file_;
   std::uint64_t next_ = 0;  // offset, unless compressed
-  std::unique_ptr<gzip_stream> stream_;
+  core::owned_ptr<gzip_stream> stream_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::io

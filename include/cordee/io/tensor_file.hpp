@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/json.hpp>
@@ -105,7 +105,7 @@ class tensor_file {
 
  private:
   explicit tensor_file(const std::convertible_to<std::string> auto& path)
-      : path_(path), file_(std::make_shared<input_file>(path_)) {
+      : path_(path), file_(core::counted_ptr<const input_file>::make(path_)) {
     constexpr std::uint64_t most = 100'000'000;  // bytes of a header, by the format
     std::uint64_t length = 0;
     if (file_->size() < sizeof length)
@@ -234,7 +234,7 @@ class tensor_file {
   }
 
   std::string path_;
-  std::shared_ptr<const input_file> file_;
+  core::counted_ptr<const input_file> file_;
   std::size_t data_ = 0;  // offset of the numbers
   std::vector<tensor_entry> entries_;
   tensor_metadata metadata_;

@@ -27,13 +27,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/nn/adversarial_table.hpp>
 #include <cordee/nn/adversary.hpp>
 #include <cordee/nn/model.hpp>
@@ -67,7 +67,7 @@ class adversarial {
     std::array<buffer<real, D>, 2> masters;  ///< Planes of `Net`, of which `auxiliary` is packed.
     std::int64_t version = 0;  ///< Grows by 1 with pack_parameters, by 2 with restore.
     /// The thread that makes the copies. Last: it reads the others.
-    std::unique_ptr<detail::nn::adversary<Net>> adversary;
+    detail::core::owned_ptr<detail::nn::adversary<Net>> adversary;
   };
 
   /// Mark by which `kfac`, which does not observe copies, refuses the network.
@@ -131,7 +131,7 @@ class adversarial {
             {clean_.make_packed_parameters(), clean_.make_packed_parameters()},
             {plane(), plane()},
             0,
-            std::make_unique<detail::nn::adversary<Net>>(get_device())};
+            detail::core::owned_ptr<detail::nn::adversary<Net>>::make(get_device())};
   }
   /// The weights after a step: those of the call before become the stale ones.
   void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {

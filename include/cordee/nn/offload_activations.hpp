@@ -20,7 +20,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -28,6 +27,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/nn/layer.hpp>
@@ -152,7 +152,7 @@ struct activation_memory<D, true> {
   class type {
    public:
     type(const D& device, layout_builder& layout)
-        : offload_(std::make_unique<activation_offload<D>>(device, std::move(layout.ring))) {}
+        : offload_(core::owned_ptr<activation_offload<D>>::make(device, std::move(layout.ring))) {}
     template <class Pass>
     void begin_forward(Pass& pass, std::size_t samples, typename D::stream s) const {
       pass.offload = offload_.get();
@@ -168,7 +168,7 @@ struct activation_memory<D, true> {
     void release() { offload_->release(); }
 
    private:
-    std::unique_ptr<activation_offload<D>> offload_;
+    core::owned_ptr<activation_offload<D>> offload_;
   };
 };
 

@@ -17,12 +17,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/device/weight_slots.hpp>
 #include <cordee/nn/layer.hpp>
 
@@ -89,7 +89,7 @@ struct packed_memory<D, true> {
   class slots {
    public:
     slots(const D& device, layout_builder& layout)
-        : slots_(std::make_unique<device::weight_slots<D>>(
+        : slots_(core::owned_ptr<device::weight_slots<D>>::make(
               device, std::move(layout.weight_blocks), layout.forward_only, layout.backward_only)) {
     }
     [[nodiscard]] device::weight_slots<D>* get() const { return slots_.get(); }
@@ -104,7 +104,7 @@ struct packed_memory<D, true> {
     }
 
    private:
-    std::unique_ptr<device::weight_slots<D>> slots_;
+    core::owned_ptr<device::weight_slots<D>> slots_;
   };
 };
 

@@ -11,13 +11,13 @@
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 
@@ -49,7 +49,7 @@ class parameter_list {
       s.shape[d] = static_cast<int>(shape[d]);
       s.size *= static_cast<std::size_t>(shape[d]);
     }
-    names_.push_back(std::make_shared<const std::string>(std::move(name)));
+    names_.push_back(shared_name::make(name));
     s.name = *names_.back();
     const auto place = of == kind::statistic
                            ? table_.size()
@@ -103,10 +103,11 @@ class parameter_list {
   }
 
  private:
+  using shared_name = detail::core::counted_ptr<const std::string>;
   static constexpr std::size_t most_numbers = std::numeric_limits<std::size_t>::max() / 64;
 
   std::vector<segment> table_;
-  std::vector<std::shared_ptr<const std::string>> names_;  // of the segments; stay where they are
+  std::vector<shared_name> names_;  // of the segments; stay where they are
 };
 
 }  // namespace cordee::inline CORDEE_ABI

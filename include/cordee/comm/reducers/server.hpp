@@ -19,7 +19,6 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +27,7 @@
 #include <cordee/comm/reducers/server/service.hpp>
 #include <cordee/comm/reducers/wire.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/counted_ptr.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -121,8 +121,8 @@ struct server<Communicator, asynchronous> {
   server(Communicator communicator, asynchronous options)
       : comm(communicator),
         mode(options),
-        client_(
-            std::make_shared<detail::comm::server_client<Communicator>>(communicator, options)) {}
+        client_(detail::core::counted_ptr<detail::comm::server_client<Communicator>>::make(
+            communicator, options)) {}
 
   Communicator comm;  ///< The ranks that push.
   asynchronous mode;  ///< The options; those of rank 0 are in force.
@@ -202,7 +202,7 @@ struct server<Communicator, asynchronous> {
     }
   }
 
-  std::shared_ptr<detail::comm::server_client<Communicator>> client_;
+  detail::core::counted_ptr<detail::comm::server_client<Communicator>> client_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

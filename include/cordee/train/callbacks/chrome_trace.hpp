@@ -15,7 +15,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -28,6 +27,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/device/external_memory.hpp>
@@ -66,7 +66,7 @@ class trace_recorder : public core::trace_sink {
     const std::scoped_lock lock(mutex_);
     start_ = clock::now();
     if constexpr (comm::HasVirtualTime<Communicator>) {
-      virtual_clock_ = std::make_unique<Communicator>(comm);
+      virtual_clock_ = core::owned_ptr<Communicator>::make(comm);
       virtual_now_ = [](const void* c) { return static_cast<const Communicator*>(c)->now(); };
     }
   }
@@ -231,10 +231,10 @@ struct chrome_trace {
   // It must outlive the exchanges that report to it, and these the fit if that throws.
   static detail::train::trace_recorder& recorder_of(int rank) {
     // Simulated ranks share the thread.
-    thread_local std::vector<std::unique_ptr<detail::train::trace_recorder>> all;
+    thread_local std::vector<detail::core::owned_ptr<detail::train::trace_recorder>> all;
     for (const auto& recorder : all)
       if (recorder->rank == rank) return *recorder;
-    return *all.emplace_back(std::make_unique<detail::train::trace_recorder>(rank));
+    return *all.emplace_back(detail::core::owned_ptr<detail::train::trace_recorder>::make(rank));
   }
   [[nodiscard]] std::string path_at(std::int64_t step) const {
     if (step == 0) return path;

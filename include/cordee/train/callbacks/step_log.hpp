@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_ptr.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -90,7 +90,7 @@ class step_log {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
 
-  using owned_file = std::unique_ptr<std::FILE, file_closer>;
+  using owned_file = core::owned_ptr<std::FILE, file_closer>;
   [[nodiscard]] bool is_regular() const {
     struct ::stat status {};
     return ::stat(path_.c_str(), &status) == 0 && S_ISREG(status.st_mode);

@@ -21,7 +21,6 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +31,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/host_name.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/io/crc32c.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/train/callbacks/record.hpp>
@@ -215,7 +215,7 @@ class basic_tensorboard {
   };
 
   void cut_files(std::int64_t first_step) {
-    const std::unique_ptr<DIR, file_closer> all(::opendir(folder_.c_str()));
+    const detail::core::owned_ptr<DIR, file_closer> all(::opendir(folder_.c_str()));
     while (const ::dirent* const entry = all ? ::readdir(all.get()) : nullptr)
       if (std::string_view(entry->d_name).starts_with("events.out.tfevents."))
         cut(concat(folder_, "/", entry->d_name), first_step);
@@ -272,7 +272,7 @@ class basic_tensorboard {
   }
 
   String folder_, path_;
-  std::unique_ptr<std::FILE, file_closer> file_;
+  detail::core::owned_ptr<std::FILE, file_closer> file_;
   bool in_fit_ = false;
   double previous_seconds_ = 0, flushed_seconds_ = 0;  // of the run
 };

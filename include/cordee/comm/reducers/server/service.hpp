@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -22,8 +21,10 @@
 #include <cordee/comm/reducers/server/staleness_clock.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/external_memory.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -226,7 +227,7 @@ class server_client {
   /// Rank 0 has the server's weights and clock, the others have nothing.
   template <class Real>
   [[nodiscard, gnu::cold]] reducer_state state() const {
-    return service_ ? service<Real>().state() : reducer_state{};
+    return service_.get() != nullptr ? service<Real>().state() : reducer_state{};
   }
   template <class Real>
   [[gnu::cold]] void restore(const reducer_state& state) const {
@@ -234,7 +235,7 @@ class server_client {
     expects(has_joined_ || is_empty,
             "server: restore() before initialize(), when rank 0 does not serve yet: call "
             "initialize() on every rank first");
-    if (service_) service<Real>().restore(state);
+    if (service_.get() != nullptr) service<Real>().restore(state);
   }
 
   [[nodiscard]] std::vector<std::int64_t> staleness() {
@@ -253,7 +254,7 @@ class server_client {
     const Communicator replies = comm_.duplicate(reply_context);
     std::byte started{};
     if (comm_.rank() != 0) return receive(replies, 0, {&started, 1});
-    service_ = std::make_shared<parameter_service<Communicator, Real>>(comm_, clock_, numbers);
+    service_ = core::owned_ptr<parameter_service<Communicator, Real>>::make(comm_, clock_, numbers);
     std::vector<send_op<cpu>> out;
     for (int rank = 1; rank < comm_.size(); ++rank) out.push_back({rank, {&started, 1}});
     replies.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>{},
@@ -264,7 +265,7 @@ class server_client {
   const int exceptions_ = std::uncaught_exceptions();
   shared_staleness_clock clock_;
   bool has_joined_ = false;
-  std::shared_ptr<void> service_;  // of rank 0; last: it uses clock_
+  device::external_memory service_;  // of rank 0; last: it uses clock_
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm
