@@ -128,10 +128,12 @@ TEST_CASE("recompute: a pass allocates what the network says, and says of the ot
   // Of 30 buffers each is rounded up to a page, and has a page of its allocator's.
   constexpr double rounding = 30 * 2 * 4096;
   const auto check = [&]<class Net>(network_fixture<Net> b) {
-    const auto stated = static_cast<double>(b.net.memory_of_pass(samples).sum());
+    const auto memory = b.net.memory_of_pass(samples);
+    const auto stated = static_cast<double>(memory.sum());
     const double allocated = taken(network_fixture<Net>(samples));
     CHECK(allocated <= stated + rounding);
-    CHECK(allocated >= stated - rounding);
+    // The workspace may be where activations were.
+    CHECK(allocated >= stated - static_cast<double>(memory.workspace) - rounding);
     CHECK(rounding < 0.05 * stated);
   };
   check(network_fixture<deep<false>>(1));

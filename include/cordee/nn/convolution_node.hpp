@@ -101,11 +101,11 @@ class convolution_node {
     const number* const packed = pass.template packed_at<number>(packed_);
     if constexpr (requires { requires engine::shares_backward; })
       if (dx != nullptr && !pass.is_frozen(segment_)) {
-        pass.workspace->reserve(
-            engine{}.template workspace<number>(problem_, pass.samples, pass.s));
-        return engine{}.template backward<number>(problem_, pass.samples, x_, dy, packed,
-                                                  pass.gradient_at(segment_, weights_), pass.mode,
-                                                  pass.workspace->span().data, dx, dx_mode, pass.s);
+        return in_workspace(pass, [&](number* workspace) {
+          engine{}.template backward<number>(problem_, pass.samples, x_, dy, packed,
+                                             pass.gradient_at(segment_, weights_), pass.mode,
+                                             workspace, dx, dx_mode, pass.s);
+        });
       }
     if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
     if (dx != nullptr)
@@ -117,10 +117,23 @@ class convolution_node {
         return engine{}.template wgrad_packed<number>(
             problem_, pass.samples, x_, dy,
             reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
-    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
-    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy,
-                                    pass.gradient_at(segment_, weights_), pass.mode,
-                                    pass.workspace->span().data, pass.s);
+    in_workspace(pass, [&](number* workspace) {
+      engine{}.template wgrad<number>(problem_, pass.samples, x_, dy,
+                                      pass.gradient_at(segment_, weights_), pass.mode, workspace,
+                                      pass.s);
+    });
+  }
+  // f(memory of the weight gradient): on a CPU where activations were, or behind them.
+  template <class F>
+  void in_workspace(const backward_pass<B>& pass, const F& f) {
+    const std::size_t size = engine{}.template workspace<number>(problem_, pass.samples, pass.s);
+    if (!B::device::host_memory || pass.saved == nullptr || size == 0) {
+      pass.workspace->reserve(size);
+      return f(pass.workspace->span().data);
+    }
+    number* const memory = pass.gradients->acquire(size);
+    f(memory);
+    pass.gradients->release(memory);
   }
 
   convolution_problem problem_;
