@@ -7,8 +7,8 @@
 //   activations   samples x what layers keep for backward, and batch norms' coefficients
 //   gradients     of activations, and outputs that backward computes again, as far as the memory of
 //                 activations that have been read (pass_buffers.hpp) does not hold them
-//   workspace     the most that a layer's weight gradient takes, on a CPU less where it finds room in
-//                 the memory of activations; sums of batch norms on a CPU
+//   workspace     the most that a layer's weight gradient takes, on a CPU less where it finds room
+//                 in the memory of activations; sums of batch norms on a CPU
 #pragma once
 
 #include <algorithm>
