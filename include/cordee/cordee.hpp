@@ -99,6 +99,7 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/nn/resnet_options.hpp>
 #include <cordee/nn/sequential.hpp>
+#include <cordee/nn/sharpness_aware.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/engines/amx/amx.hpp>

@@ -248,6 +248,30 @@ def sgd_step(w, g, k, t, lr, s, mu=0.9):
     return w - lr * s["b"]
 
 
+def sharpness_aware(name, ranks, rates, radius, adaptive=False, eta=0.01, period=1, reuse=0.7, mu=0.9):
+    """SGD on gradients that each rank takes uphill of the weights by its own gradient. Prints W1, b1, W2, b2."""
+    sizes = [len(START[k]) for k in START]
+    flat = lambda of: np.concatenate([array(of, k) for k in START])
+    w, a, c, b, kept = flat(START), flat(CURVATURE), flat(CENTER), 0.0, [None] * ranks
+    weights = np.repeat([k in DECAYED for k in START], sizes)
+    for t, lr in enumerate(rates):
+        used = []
+        for r in range(ranks):
+            gradient_at = lambda x: a * (x - c - 0.25 * (r - (ranks - 1) / 2))
+            g = gradient_at(w)
+            size = np.where(weights, abs(w) + eta, 1.0) if adaptive else 1.0
+            if t % period == 0:
+                h = gradient_at(w + radius * size**2 * g / np.linalg.norm(size * g))
+                kept[r] = h - g * (h @ g) / (g @ g)
+            else:
+                h = g + reuse * np.linalg.norm(g) / np.linalg.norm(kept[r]) * kept[r]
+            used.append(h)
+        b = mu * b + np.mean(used, axis=0)
+        w = w - lr * b
+    print(f"// {name}, {ranks}")
+    print("{" + ", ".join("{" + ", ".join(f"{x:.12g}" for x in part) + "}" for part in np.split(w, np.cumsum(sizes)[:-1])) + "}")
+
+
 def schedule_free(rates, beta, warmup, adam, decay=0.01):
     """As the authors' package: y and z are kept, x is computed at the end. Shows x."""
     y = {k: array(START, k) for k in START}
@@ -351,6 +375,9 @@ def main():
         on_ranks("local_steps{lamb}", ranks, post_local(lamb_step), [0.01, 0.01, 0.005, 0.005, 0.0025])
         on_ranks("outer_momentum, DiLoCo", ranks, outer_momentum(sgd_step, 0.9, 0.7, True, False), [0.1] * 4 + [0.05])
         on_ranks("outer_momentum, SlowMo", ranks, outer_momentum(sgd_step, 0.5, 1, False, True), [0.1, 0.1, 0.05, 0.05, 0.05])
+        sharpness_aware("SAM", ranks, falling, 0.1)
+        sharpness_aware("ASAM", ranks, falling, 0.5, adaptive=True)
+        sharpness_aware("LookSAM", ranks, [0.1] * 5, 0.1, period=2)
     torch_groups("groups by name", falling, b1=1, b2=0)
     torch_groups("groups by kind", falling, b1=0.5, b2=0.5)
     five = [0.1, 0.1, 0.05, 0.05, 0.05, 0.02, 0.02, 0.02]

@@ -117,8 +117,8 @@ void pack_anew(const M& model, const Plane& plane, Packed& packed, Stream s) {
 }
 /// Packs the weights of a run that continues with `state`, which is empty if there is none.
 template <class M, class Plane, class Packed, class Stream>
-void pack_restored(const M& model, const Plane& plane, Packed& packed,
-                   const std::vector<double>& state, Stream s) {
+void pack_restored(M& model, const Plane& plane, Packed& packed, const std::vector<double>& state,
+                   Stream s) {
   pack_anew(model, plane, packed, s);
   if constexpr (HasModelState<M>) model.restore(packed, state, s);
 }

@@ -149,6 +149,8 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
     if (run.model().dropout_rate > 0) add_line("dropout", concat(run.model().dropout_rate));
   if constexpr (requires { run.model().describe(); })
     add_line("adversarial", run.model().describe());
+  if constexpr (requires { run.model().describe_sharpness(); })
+    add_line("sharpness", run.model().describe_sharpness());
   add_line("precision",
            concat(Run::precision::name, " on ", Run::device::name,
                   Run::device::host_memory ? ", " + detail::train::instruction_set() : ""));
