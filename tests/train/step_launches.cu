@@ -180,6 +180,7 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                   detail::train::bucket_limit_of<gpu, nccl>({}).bytes / sizeof(float));
               const trainer_options options{.batch_norm_over = synchronize ? 0 : 1};
               const struct {
+                using device = gpu;
                 cross_entropy loss{};
                 double dropout_rate = 0;
                 double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
