@@ -165,8 +165,9 @@ struct layout_builder {
   /// The layer that was bound last, before which `pass` had so many parts, uses `bytes` of a
   /// sample for gradients in backward, and `restored` for its input if that is computed again; it
   /// does not read `forgotten` of its activations. Layers within it may have said so.
-  void note_gradients(std::size_t parts, std::size_t bytes, std::size_t restored = 0,
-                      std::size_t forgotten = 0) {
+  [[gnu::cold, gnu::noinline]] void note_gradients(std::size_t parts, std::size_t bytes,
+                                                   std::size_t restored = 0,
+                                                   std::size_t forgotten = 0) {
     const auto& now = position();
     if (pass.parts.size() != parts && now.count == noted.count) return;
     pass.add_part({now.bytes - noted.bytes, now.count - noted.count}, held_gradients + bytes,
@@ -174,7 +175,7 @@ struct layout_builder {
     noted = now;
   }
   /// What a pass allocates, once all layers are bound; `bytes` as in note_gradients.
-  [[nodiscard, gnu::cold]] detail::nn::pass_layout take_pass(std::size_t bytes) {
+  [[nodiscard, gnu::cold, gnu::noinline]] detail::nn::pass_layout take_pass(std::size_t bytes) {
     note_gradients(pass.parts.size(), bytes);
     return std::move(pass);
   }
@@ -384,16 +385,13 @@ concept KeepsOrder = requires { requires Node::keeps_order; };
 /// keep the order it stays there.
 template <class Node, class D, class F>
 auto run_behind(activations<D>* saved, const buffer_sizes& before, const F& f) {
-  if (saved == nullptr) return f();
-  saved->set_floor(before);
-  if constexpr (KeepsOrder<Node>) {
-    return f();
-  } else {
-    saved->fix_floor(1);
-    const auto out = f();
-    saved->fix_floor(-1);
-    return out;
-  }
+  // f once, since it is compiled wherever it is called: a node's whole pass
+  constexpr bool fixed = !KeepsOrder<Node>;
+  if (saved != nullptr) saved->set_floor(before);
+  if (fixed && saved != nullptr) saved->fix_floor(1);
+  const auto out = f();
+  if (fixed && saved != nullptr) saved->fix_floor(-1);
+  return out;
 }
 
 /// A node whose backward writes no gradient of a frozen segment.
