@@ -19,21 +19,11 @@
 #include <cordee/precision/fp64.hpp>
 #include <cordee/train/trainer.hpp>
 
-#include "tests/support/emulated.hpp"
+#include "tests/support/emulated_tensor_device.hpp"
 #include "tests/support/torch_fixture.hpp"
 
 using namespace cordee;
 using namespace support;
-
-/// Its streams run at once.
-template <>
-struct cordee::detail::libtorch::tensor_device<emulated> {
-  static torch::Device place(const emulated&) { return torch::kCPU; }
-  static emulated::stream current(const emulated&) { return emulated::stream{}; }
-  struct scope {
-    scope(const emulated&, emulated::stream) {}
-  };
-};
 
 namespace {
 
