@@ -180,6 +180,7 @@
 #include <cordee/train/measure/critical_batch.hpp>
 #include <cordee/train/measure/evaluate.hpp>
 #include <cordee/train/measure/predict.hpp>
+#include <cordee/train/muon/muon.hpp>
 #include <cordee/train/step/step.hpp>
 #include <cordee/train/swapped_model.hpp>
 #include <cordee/train/trainer.hpp>

@@ -6,6 +6,8 @@
 
 #include <cordee/cordee.hpp>
 
+#include "tests/support/shaped.hpp"
+
 namespace matrix {
 
 using namespace cordee;
@@ -41,6 +43,7 @@ void for_each_optimizer(const auto& f) {
   f("weight_average{sgd}", weight_average{sgd{}, exponential_average{0.5}}, 0.02);
   f("schedule_free_sgd", schedule_free_sgd{}, 0.1);
   f("schedule_free_adamw", schedule_free_adamw{}, 0.01);
+  f("muon{sgd}", support::shaped{muon{sgd{}, {.first_layer = "", .classifier = ""}}}, 0.02);
   f("kfac{velocity_sgd}", kfac{velocity_sgd{}, 0.03}, 0.01);
   f("decentlam", decentlam{}, 0.02);
   f("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}}, 0.5);

@@ -21,6 +21,7 @@
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/train/muon/muon.hpp>
 
 using namespace cordee;
 
@@ -123,6 +124,16 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                                           {.weight_decay = 0.5},
                                           {.warmup_steps = 5},
                                           {.decay_on = weight_and_bias}});
+  all_described<muon<sgd>>({sgd{}}, {{sgd{.momentum = 0.5}},
+                                     {sgd{}, {.momentum = 0.5}},
+                                     {sgd{}, {.weight_decay = 0.5}},
+                                     {sgd{}, {.nesterov = false}},
+                                     {sgd{}, {.steps = 4}},
+                                     {sgd{}, {.epsilon = 0.5}},
+                                     {sgd{}, {.scale_by = muon_scale::match_rms_adamw}},
+                                     {sgd{}, {.learning_rate_factor = 0.5}},
+                                     {sgd{}, {.first_layer = "stem."}},
+                                     {sgd{}, {.classifier = "head."}}});
   all_described<decentlam>({}, {{.momentum = 0.5},
                                 {.weight_decay = 0.5},
                                 {.nesterov = true},

@@ -25,6 +25,9 @@
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/optimizer_fixture.hpp>
+#include <cordee/train/muon/muon.hpp>
+
+#include "tests/support/shaped.hpp"
 
 using namespace cordee;
 
@@ -76,9 +79,10 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
         adamp{.weight_decay = decay}, lion{.weight_decay = decay}, adan{.weight_decay = decay},
         lans{.weight_decay = decay}, schedule_free_sgd{.weight_decay = decay},
-        schedule_free_adamw{.weight_decay = decay}, decentlam{.weight_decay = decay},
-        decentlam_over{lars{.weight_decay = decay}}, decentlam_over{lamb{.weight_decay = decay}},
-        decentlam_over{adamw{.weight_decay = decay}},
+        schedule_free_adamw{.weight_decay = decay},
+        support::shaped{muon{sgd{}, {.weight_decay = decay, .first_layer = "", .classifier = ""}}},
+        decentlam{.weight_decay = decay}, decentlam_over{lars{.weight_decay = decay}},
+        decentlam_over{lamb{.weight_decay = decay}}, decentlam_over{adamw{.weight_decay = decay}},
         qg_dmsgd{.weight_decay = decay, .nesterov = true},
         adapt_while_combine{lars{.weight_decay = decay}}, clip{sgd{.weight_decay = decay}, 0.5},
         local_steps{sgd{.weight_decay = decay}, 2},

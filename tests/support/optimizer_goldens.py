@@ -292,6 +292,39 @@ def schedule_free(rates, beta, warmup, adam, decay=0.01):
     return {k: (y[k] - (1 - beta) * z[k]) / beta for k in y}
 
 
+SIDES = {"W1": (2, 2), "W2": (1, 2)}
+
+
+def newton_schulz(x, steps=5, eps=1e-7, a=3.4445, b=-4.7750, c=2.0315):
+    """As torch.optim.Muon's, in double."""
+    y = (x.T if x.shape[0] > x.shape[1] else x) / max(np.linalg.norm(x), eps)
+    for _ in range(steps):
+        s = y @ y.T
+        y = a * y + (b * s + c * s @ s) @ y
+    return y.T if x.shape[0] > x.shape[1] else y
+
+
+def muon(inner, names, sides=SIDES, scale="original", mu=0.95, nesterov=True, decay=0.1, steps=5):
+    """The tensors of these names by Muon, the others by the step `inner`."""
+    def step(w, g, k, t, lr, s):
+        if k not in names:
+            return inner(w, g, k, t, lr, s)
+        rows, columns = sides[k]
+        s["m"] = mu * s.get("m", 0 * g) + (1 - mu) * g
+        u = (1 - mu) * g + mu * s["m"] if nesterov else s["m"]
+        factor = {"original": max(1, rows / columns) ** 0.5, "match_rms_adamw": 0.2 * max(rows, columns) ** 0.5,
+                  "spectral_unclamped": (rows / columns) ** 0.5}[scale]
+        o = newton_schulz(u.reshape(rows, columns), steps).reshape(-1)
+        return (1 - lr * decay) * w - lr * factor * o
+    return step
+
+
+def adamw_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-8):
+    s["m"] = beta1 * s.get("m", 0 * g) + (1 - beta1) * g
+    s["v"] = beta2 * s.get("v", 0 * g) + (1 - beta2) * g * g
+    return w - lr * (s["m"] / (1 - beta1**t)) / (np.sqrt(s["v"] / (1 - beta2**t)) + eps)
+
+
 def torch_groups(name, rates, b1, b2):
     """SGD whose W2 has twice the rate, momentum 0.5 and no decay, whose biases have b1 and b2 times the rate."""
     import torch
@@ -354,6 +387,9 @@ def main():
     run("lion", lion_step, falling)
     run("adan", adan_step, falling)
     run("lans", lans_step, [0.1, 0.1, 0.05])
+    run("muon{adamw}", muon(adamw_step, ("W1", "W2")), [0.1, 0.1, 0.05])
+    tall = {"W1": (4, 1), "W2": (2, 1)}
+    run("muon{adamw}, W1", muon(adamw_step, ("W1",), tall, "match_rms_adamw", 0.5, False, 0, 7), [0.1, 0.1, 0.05])
     show("schedule_free_sgd", schedule_free([0.2] * 5, 0.9, 3, adam=False))
     show("schedule_free_adamw", schedule_free([0.02] * 5, 0.9, 0, adam=True))
     falling, halved = [0.1, 0.1, 0.05], [1, 1, 0.5]

@@ -7,6 +7,7 @@ apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), writt
 Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
+import inspect
 import os
 import subprocess
 import sys
@@ -15,13 +16,14 @@ import tempfile
 import torch
 from schedulefree import AdamWScheduleFree, SGDScheduleFree
 from timm.optim import AdamP, Adan, Lamb, Lars, Lion, Lookahead
-from torch.optim import SGD, Adam, AdamW, RMSprop
+from torch.optim import SGD, Adam, AdamW, Muon, RMSprop, _muon
 
 from optimizer_goldens import CENTER, CURVATURE, START
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHAPES = {"W1": (2, 2), "b1": (2,), "W2": (1, 2), "b2": (1,)}
 KNOWN = {
+    "muon{adamw} in bf16": "PyTorch rounds to bf16 in its Newton-Schulz steps; muon{adamw} is compared with its formula",
     "lookahead": "timm takes the first slow weights after the first period, the paper and ours before it",
 }
 
@@ -98,6 +100,28 @@ class DiLoCo:
             self.backup = [p.detach().clone() for p in self.weights]
 
 
+class MuonAdamW:
+    """torch.optim.Muon for matrices, AdamW for the rest. In double, Muon's source with another type inside."""
+
+    def __init__(self, groups, in_bf16=False, **options):
+        self.muon = Muon([g for g in groups if g["params"][0].ndim == 2], **options)
+        self.adamw = AdamW([g for g in groups if g["params"][0].ndim != 2])
+        self.param_groups = self.muon.param_groups + self.adamw.param_groups
+        self.in_bf16 = in_bf16
+
+    def step(self):
+        theirs = _muon._zeropower_via_newtonschulz
+        if not self.in_bf16:
+            source = inspect.getsource(theirs)
+            assert source.count("bfloat16") == 1
+            scope = dict(vars(_muon))
+            exec(source.replace("bfloat16", "float64"), scope)
+            _muon._zeropower_via_newtonschulz = scope["_zeropower_via_newtonschulz"]
+        self.muon.step()
+        _muon._zeropower_via_newtonschulz = theirs
+        self.adamw.step()
+
+
 def theirs(make, decay=0.01, clip=None, around=None, average=None):
     w = {k: of(START, k).requires_grad_() for k in START}
     optimizer = make([{"params": [w[k]], "weight_decay": decay if k[0] == "W" else 0.0} for k in w])
@@ -136,6 +160,10 @@ def oracles():
     yield "adan", theirs(Adan)
     yield "schedule_free_sgd", theirs(SGDScheduleFree)
     yield "schedule_free_adamw", theirs(AdamWScheduleFree)
+    yield "muon{adamw}", theirs(MuonAdamW)
+    yield "muon{adamw}, match_rms_adamw", theirs(
+        lambda p: MuonAdamW(p, nesterov=False, adjust_lr_fn="match_rms_adamw"))
+    yield "muon{adamw} in bf16", theirs(lambda p: MuonAdamW(p, in_bf16=True))
     yield "rmsprop", theirs(RMSprop)
     yield "rmsprop, momentum", theirs(lambda p: RMSprop(p, momentum=0.9))
     yield "centered_rmsprop", theirs(lambda p: RMSprop(p, momentum=0.9, centered=True))

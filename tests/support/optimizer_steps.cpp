@@ -60,6 +60,16 @@ int main() {
   show("adan", adan{.weight_decay = 0.01});
   show("schedule_free_sgd", schedule_free_sgd{.weight_decay = 0.01});
   show("schedule_free_adamw", schedule_free_adamw{.weight_decay = 0.01});
+  const auto matrices = [](double decay) {
+    return cordee::detail::train::muon_options{
+        .weight_decay = decay, .first_layer = "", .classifier = ""};
+  };
+  show("muon{adamw}", muon{adamw{}, matrices(0.01)});
+  auto matched = matrices(0.01);
+  matched.nesterov = false;
+  matched.scale_by = muon_scale::match_rms_adamw;
+  show("muon{adamw}, match_rms_adamw", muon{adamw{}, matched});
+  show("muon{adamw} in bf16", muon{adamw{}, matrices(0.01)});
   show("rmsprop", rmsprop{.weight_decay = 0.01});
   show("rmsprop, momentum", rmsprop{.momentum = 0.9, .weight_decay = 0.01});
   show("centered_rmsprop", centered_rmsprop{.momentum = 0.9, .weight_decay = 0.01});

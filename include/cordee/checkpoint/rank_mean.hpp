@@ -42,6 +42,8 @@ template <class Run>
 std::string rank_change(int saved, Run& run) {
   using O = std::remove_cvref_t<decltype(run.optimizer())>;
   using R = std::remove_cvref_t<decltype(run.reducer())>;
+  constexpr bool forgets_factors =
+      train::HasPreconditionerState<train::preconditioner_of<O, typename Run::model_type, R>>;
   const int ranks = run.comm().size();
   if (saved == ranks) return {};
   const std::string remedy = concat(": go on with ", saved, saved == 1 ? " rank" : " ranks",
@@ -56,15 +58,13 @@ std::string rank_change(int saved, Run& run) {
                        " ranks, of which it is unknown how ", ranks,
                        " ranks share them (residual_slots in comm/reducers/reducer.hpp)", remedy));
   else
-    return concat(
-        "resume: ", saved, saved == 1 ? " rank -> " : " ranks -> ", ranks,
-        ": every rank begins with the mean of the saved ranks' ",
-        Run::weights_differ ? "weights, optimizer slots and running statistics"
-                            : "running statistics",
-        R::slots > 0 ? ", and of what error feedback has kept back" : "",
-        Run::weights_differ ? "" : "; weights and optimizer slots were alike on all",
-        train::HasPreconditioner<O> ? "; the preconditioner's factors are computed anew" : "",
-        "\n");
+    return concat("resume: ", saved, saved == 1 ? " rank -> " : " ranks -> ", ranks,
+                  ": every rank begins with the mean of the saved ranks' ",
+                  Run::weights_differ ? "weights, optimizer slots and running statistics"
+                                      : "running statistics",
+                  R::slots > 0 ? ", and of what error feedback has kept back" : "",
+                  Run::weights_differ ? "" : "; weights and optimizer slots were alike on all",
+                  forgets_factors ? "; the preconditioner's factors are computed anew" : "", "\n");
 }
 
 /// The state with which every rank goes on: that of the rank which has applied most steps, and the

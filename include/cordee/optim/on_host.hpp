@@ -39,7 +39,8 @@ struct on_host {
                 "that averages gradients, without local_steps or gossip");
   static_assert(
       !requires { requires Optimizer::has_preconditioner; },
-      "on_host: kfac's factors are computed where the gradients are: use kfac without it");
+      "on_host: kfac's factors and muon's matrices are computed where the gradients are: use them "
+      "without it");
 
   Optimizer optimizer{};  ///< The optimizer that steps on the host.
   /// Whether a gradient is rounded to the model's precision before it is copied, which halves the

@@ -43,10 +43,12 @@
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/warmup.hpp>
+#include <cordee/train/muon/muon.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/shaped.hpp"
 #include "tests/support/small_network.hpp"
 #include "tests/train/continues.hpp"
 #include "tests/train/resumed_difference.hpp"
@@ -117,6 +119,7 @@ TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   any_continues_exactly("lans", lans{});
   any_continues_exactly("schedule_free_sgd", schedule_free_sgd{.warmup_steps = 4});
   any_continues_exactly("schedule_free_adamw", schedule_free_adamw{});
+  any_continues_exactly("muon", shaped{muon{adamw{}, {.first_layer = "W1", .classifier = ""}}});
   any_continues_exactly("lamb", lamb{});
   any_continues_exactly("nvlamb", nvlamb{});
   any_continues_exactly("lambc", lambc{});

@@ -90,8 +90,8 @@ struct require_compatible {
   static_assert(error != pairing_error::update_not_divisible,
                 "sharded divides the update of each tensor among the ranks: use an optimizer that "
                 "averages gradients and steps on each number alone or by norms of tensors. adamp "
-                "needs whole rows, kfac the whole gradient; local_steps and optimizers of "
-                "neighbours have other weights on each rank");
+                "needs whole rows, kfac the whole gradient, muon whole matrices; local_steps and "
+                "optimizers of neighbours have other weights on each rank");
   static_assert(!optim::UpdatesOnHost<O> || (R::slots == 0 && !comm::ShardsUpdate<R>),
                 "on_host: a reducer's own memory would stay on the GPU, and sharded runs on CPUs: "
                 "use a reducer without residuals, and the one inside sharded");

@@ -201,8 +201,12 @@ class bucket_exchange {
   /// collective.
   template <class View, class Stream>
   void accept(const View& v, Stream s) {
-    if constexpr (HasPreconditioner<O>) preconditioner_.precondition(planes_.held_grads(), info_);
-    optimizer_.accept(v, info_, s);
+    if constexpr (MakesStep<preconditioner_of<O, M, R>, O, View, Stream>) {
+      preconditioner_.accept(optimizer_, v, info_, s);
+    } else {
+      if constexpr (HasPreconditioner<O>) preconditioner_.precondition(planes_.held_grads(), info_);
+      optimizer_.accept(v, info_, s);
+    }
   }
   [[nodiscard]] auto& preconditioner() { return preconditioner_; }
   /// The step on this rank's part, and all weights from the ranks, if it is `applied`. Collective.

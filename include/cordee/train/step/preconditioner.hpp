@@ -11,6 +11,8 @@
 //   observe(segment, samples)                        from the layers (nn/sample_gradients.hpp)
 //   precondition(gradients, info)                    the mean gradient of the trained segments,
 //                                                    at its offsets in the table; collective
+//   accept(optimizer, view, info, stream)            in place of the three before: it makes the
+//                                                    optimizer's step itself; collective
 //   state(applied), restore(numbers)                 optional: what a checkpoint saves of it
 //
 // It is a member of the trainer's bucket_exchange: what it holds has another size than a plane. It
@@ -48,8 +50,9 @@ struct no_preconditioner {
 };
 template <class O, class M, class R>
 struct preconditioner_type {
-  static_assert(!hides_preconditioner<O>(),
-                "a preconditioner is the outermost wrapper of an optimizer: kfac{sgd{}}");
+  static_assert(
+      !hides_preconditioner<O>(),
+      "a preconditioner is the outermost wrapper of an optimizer: kfac{sgd{}}, muon{adamw{}}");
   using type = no_preconditioner;
 };
 template <HasPreconditioner O, class M, class R>
@@ -63,11 +66,16 @@ struct preconditioner_type<O, M, R> {
 template <class O, class M, class R>
 using preconditioner_of = typename preconditioner_type<O, M, R>::type;
 
-/// ready, observed by a preconditioner if there is one.
+/// It makes the step itself.
+template <class P, class O, class View, class Stream>
+concept MakesStep = requires(P& p, const O& optimizer, const View& v, const step_info& info,
+                             Stream s) { p.accept(optimizer, v, info, s); };
+
+/// ready, observed by a preconditioner if there is one that observes.
 template <class Preconditioner, class B, class F>
 auto observed(Preconditioner& preconditioner, const B& micro, const step_info& info,
               const F& ready) {
-  if constexpr (std::same_as<Preconditioner, no_preconditioner>) {
+  if constexpr (!requires { preconditioner.begin_pass(micro, info); }) {
     return ready;
   } else {
     preconditioner.begin_pass(micro, info);

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Muon's matrices, divided among the ranks by their cost: each rank makes its own ones' updates,
+// and gets those of the others, so that all ranks step with the same bits.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/optim/newton_schulz.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// A segment as a matrix: its first side, and the product of the others.
+struct matrix_sides {
+  std::size_t rows = 0, columns = 0;
+
+  constexpr explicit matrix_sides(const segment& s)
+      : rows(static_cast<std::size_t>(s.shape[0])), columns(s.size / rows) {}
+};
+
+/// The owner of each segment that `is_matrix` holds for; -1 of the others. The most expensive
+/// matrix first, always to the rank with the least work.
+template <class IsMatrix>
+[[gnu::cold]] std::vector<int> divide_matrices(std::span<const segment> table, int ranks,
+                                               const IsMatrix& is_matrix) {
+  std::vector<int> owners(table.size(), -1);
+  std::vector<double> work(static_cast<std::size_t>(ranks));
+  std::vector<std::pair<double, std::size_t>> left;  // cost, index
+  for (std::size_t k = 0; k < table.size(); ++k)
+    if (is_matrix(table[k])) {
+      const matrix_sides sides(table[k]);
+      left.emplace_back(-optim::newton_schulz<double>::cost(sides.rows, sides.columns), k);
+    }
+  std::sort(left.begin(), left.end());
+  for (const auto& [cost, k] : left) {
+    const auto least = std::min_element(work.begin(), work.end());
+    owners[k] = static_cast<int>(least - work.begin());
+    *least -= cost;
+  }
+  return owners;
+}
+
+/// What muon names as its preconditioner (train/step/preconditioner.hpp): it makes the whole step.
+template <class Real, class Communicator>
+class muon_division {
+ public:
+  template <class O>
+  [[gnu::cold]] muon_division(const O& optimizer, const Communicator& all, std::span<const segment>,
+                              std::span<const segment> trainables)
+      : comm_(all.duplicate(comm::agreement_context)),
+        owners_(divide_matrices(trainables, all.size(),
+                                [&](const segment& s) { return optimizer.is_matrix(s); })),
+        updates_(static_cast<std::size_t>(all.size())) {
+    if constexpr (!comm::single_rank<Communicator>)
+      for (std::size_t k = 0; k < owners_.size(); ++k)
+        if (owners_[k] >= 0) {
+          auto& part = updates_[static_cast<std::size_t>(owners_[k])];
+          part.resize(part.size() + trainables[k].size);
+        }
+  }
+
+  /// The optimizer's step, its matrices divided among the ranks. Collective.
+  template <class O, class View, class Stream>
+  void accept(const O& optimizer, const View& v, const step_info& info, Stream s) {
+    optimizer.step(
+        v, info, s, [this](std::size_t k) { return owners_[k] == comm_.rank(); },
+        [&] { gather(v); });
+  }
+
+ private:
+  // All updates, which are in the gradients' place.
+  template <class View>
+  void gather([[maybe_unused]] const View& v) {
+    if constexpr (!comm::single_rank<Communicator>) {
+      if (comm_.size() == 1) return;
+      copy(
+          v, [this](int owner) { return owner == comm_.rank(); },
+          [](Real* gradient, Real* update, std::size_t n) { std::copy_n(gradient, n, update); });
+      exchange();
+      copy(
+          v, [this](int owner) { return owner != comm_.rank(); },
+          [](Real* gradient, Real* update, std::size_t n) { std::copy_n(update, n, gradient); });
+    }
+  }
+  // f(in the gradients, in updates_, numbers) for each matrix of these owners.
+  template <class View, class Takes, class F>
+  void copy(const View& v, const Takes& takes, const F& f) {
+    std::vector<std::size_t> at(updates_.size());
+    for (std::size_t k = 0; k < owners_.size(); ++k) {
+      if (owners_[k] < 0 || !takes(owners_[k])) continue;
+      const auto owner = static_cast<std::size_t>(owners_[k]);
+      const segment& one = v.segments[k];
+      f(v.grads.data + (one.offset - v.segments.front().offset),
+        updates_[owner].data() + std::exchange(at[owner], at[owner] + one.size), one.size);
+    }
+  }
+  void exchange() {
+    core::pod_vector<send_op<cpu>> sends;
+    core::pod_vector<recv_op<cpu>> receives;
+    const auto part = [&](int r) {
+      auto& x = updates_[static_cast<std::size_t>(r)];
+      return span_on<Real, cpu>{x.data(), x.size()};
+    };
+    const auto own = part(comm_.rank());
+    for (int r = 0; r < comm_.size(); ++r) {
+      if (r == comm_.rank()) continue;
+      if (!own.empty()) sends.push_back({r, bytes(own)});
+      if (!part(r).empty()) receives.push_back({r, bytes(part(r))});
+    }
+    comm_.exchange(std::as_const(sends).span(), std::as_const(receives).span(), cpu::stream{});
+  }
+
+  Communicator comm_;
+  std::vector<int> owners_;                 // (trainable segments)
+  std::vector<std::vector<Real>> updates_;  // (ranks): those of its matrices, in the table's order
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train
