@@ -92,6 +92,14 @@ TEST_CASE("newton_schulz: singular values that rounding hides stay bounded") {
   }
   CHECK(difference<float>(x, 24, 40, 5) < 2e-3);
   CHECK(difference<double>(x, 24, 40, 5) < 1e-10);
+  std::vector<float> own(x.begin(), x.end());
+  newton_schulz<float>(30, 1e-7)(own.data(), 24, 40, cpu::stream{});
+  for (std::size_t i = 0; i < 24; ++i) {
+    double squares = 0;
+    for (std::size_t k = 0; k < 40; ++k)
+      squares += static_cast<double>(own[i * 40 + k]) * static_cast<double>(own[i * 40 + k]);
+    CHECK(squares < 1.5);  // singular values end below 1.21
+  }
 }
 
 TEST_CASE("newton_schulz: zeros stay zero, and extreme sizes are those of one") {
