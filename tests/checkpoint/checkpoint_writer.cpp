@@ -76,6 +76,22 @@ TEST_CASE("checkpoint_writer: not async, the final name is there when save retur
   CHECK(compared == 6);  // checkpoint.json, checksums, common, three ranks
 }
 
+TEST_CASE("checkpoint_writer: a rank that does not see rank 0's folder ends the run by name") {
+  const folder files;
+  const std::string message = error_message([&] {
+    threads::launch(2, [&](threads comm) {
+      labelled<fp32> model;
+      trainer run{model, sgd{}, falling, ring{comm}};
+      const run_folder own(files.file(concat("host", comm.rank())));
+      own.create();
+      checkpoint_writer writer;
+      writer.save(run, own, 2, false);
+    });
+  });
+  CHECK(contains(message, "checkpoint: rank 1 on "));
+  CHECK(contains(message, "host1/step-00000000.partial, which rank 0 has made: .folder must be"));
+}
+
 TEST_CASE("checkpoint_writer: memory beyond the arena, with ten million parameters") {
   constexpr std::size_t n = 10'000'128;
   constexpr std::int64_t plane = 4 * static_cast<std::int64_t>(n);

@@ -59,6 +59,7 @@ class checkpoint_writer {
     has_common_ = !Run::weights_differ;
     const auto saved = std::make_shared<const snapshot<Run>>(run, async ? &memory_ : nullptr);
     job_.start([this, saved, path = folder.partial_path(step_), rank = run.comm().rank()] {
+      folder_.expect_begun(step_, rank);
       saved->write(path);
       if (rank == 0) write_text(path + "/checkpoint.json", saved->run().dump(2) + "\n");
       own_sum_ = checksum_of(path + "/" + rank_file(rank));

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/host_name.hpp>
 #include <cordee/io/atomic_file.hpp>
 #include <cordee/io/file.hpp>
 
@@ -97,6 +98,16 @@ class run_folder {
     std::filesystem::remove_all(partial_path(step), failed);
     if (!failed) std::filesystem::create_directory(partial_path(step), failed);
     if (failed) refuse("create", partial_path(step), failed);
+  }
+
+  /// Throws error on a rank that does not see the folder that begin() has made on rank 0.
+  void expect_begun(std::int64_t step, int rank) const {
+    std::error_code failed;
+    if (std::filesystem::is_directory(partial_path(step), failed)) return;
+    throw error(concat("checkpoint: rank ", rank, " on ", core::host_name(), " does not see ",
+                       partial_path(step),
+                       ", which rank 0 has made: .folder must be one that all ranks see under that "
+                       "name, on a file system that their hosts share"));
   }
 
   /// Requires that the temporary folder has all files, which are flushed, as is the folder itself.
