@@ -118,6 +118,14 @@ TEST_CASE(
   CHECK(ends_with(f.describe(), "\n  suspected: rank 1 (shortest wait)"));
 }
 
+TEST_CASE("failure: where rank 0 passes on no reports, it is suspected, and no silent rank") {
+  failure f(3);
+  f.record(2, "waited for rank 1", true);
+  f.add_report(2, "had waited 2000 ms for rank 1", 2000ms);
+  f.note_silent_server();
+  CHECK(f.describe().find("\n  suspected: rank 0 (does not answer, ") != std::string::npos);
+}
+
 TEST_CASE(
     "failure: of a rank without a report the last operation that another rank finished with it") {
   failure f(4);

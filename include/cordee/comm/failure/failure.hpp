@@ -102,6 +102,13 @@ class failure {
   /// process: what is not as serialize_report writes it is left out. Defined in failure_report.hpp.
   void merge_report(int rank, std::string_view serialized);
 
+  /// Of ranks whose reports travel by way of rank 0: it has not answered since the failure, so the
+  /// others' silence says nothing.
+  [[gnu::cold]] void note_silent_server() {
+    const std::scoped_lock lock(mutex_);
+    silent_server_ = true;
+  }
+
   [[nodiscard]] bool happened() const { return happened_; }
   [[nodiscard]] bool stalled() const {
     const std::scoped_lock lock(mutex_);
@@ -160,6 +167,10 @@ class failure {
                                     " has finished");
   }
   [[nodiscard, gnu::cold]] std::string suspected_ranks() const {
+    if (silent_server_)
+      return concat(name(0),
+                    " (does not answer, nor pass on the other ranks' reports: its process is "
+                    "stopped, its host is down, or the network between it and this rank is cut)");
     std::string silent;
     std::size_t shortest = 0;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
@@ -173,7 +184,7 @@ class failure {
 
   mutable std::mutex mutex_;
   std::atomic<bool> happened_{false};
-  bool stalled_ = false;
+  bool stalled_ = false, silent_server_ = false;
   int failed_rank_ = -1;
   std::string cause_;
   std::vector<rank_report> reports_;

@@ -286,7 +286,7 @@ TEST_CASE("zeromq: every survivor names a rank that is silent in the middle of a
     const auto ended = means_with_fault(
         {rank}, exchange, [] { std::raise(SIGSTOP); }, 2s, make);
     CHECK(ended[static_cast<std::size_t>(rank)] == "stopped");
-    return survivors_report(ended, rank, "suspected: ");
+    return survivors_report(ended, rank, rank == 0 ? " (does not answer, " : "suspected: ");
   };
   CHECK(silent(2, 10, by_ring));
   CHECK(silent(1, 5, by_server));

@@ -90,6 +90,7 @@ class bootstrap_session {
             await_leaving(self.rank, deadline, control_->first_failure, remaining);
         !ranks.empty())
       std::fprintf(stderr, "cordee: rank %d ends, but not yet %s\n", self.rank, ranks.c_str());
+    if (control_->is_server_silent()) control_->first_failure.note_silent_server();
     if (server_ && control_->first_failure.happened()) await_late_ranks();
   }
 

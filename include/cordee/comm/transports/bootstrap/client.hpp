@@ -94,8 +94,9 @@ class bootstrap_client {
   /// Fails the run on this rank, and sends the cause to the server, unless it has failed before.
   void fail(const std::string& cause, bool stalled = false) {
     const std::scoped_lock lock(mutex_);
-    if (first_failure.record(self_.rank, cause, stalled))
-      server_.send({stalled ? frame::stalled : frame::failed, self_.rank, cause});
+    if (!first_failure.record(self_.rank, cause, stalled)) return;
+    is_answered_ = false;
+    server_.send({stalled ? frame::stalled : frame::failed, self_.rank, cause});
   }
   void leave() {
     const std::scoped_lock lock(mutex_);
@@ -108,6 +109,7 @@ class bootstrap_client {
   void poll() {
     const std::scoped_lock lock(mutex_);
     while (auto f = server_.try_receive()) {
+      is_answered_ = true;
       if (f->kind == frame::allgathered)
         gathered_ = std::move(f->payload);
       else if (f->kind == frame::left)
@@ -121,6 +123,12 @@ class bootstrap_client {
       first_failure.record(0, "its process ended without leaving the run: killed, or crashed");
   }
 
+  /// Whether the server, which sends a failure to all ranks, has sent nothing since this one's, and
+  /// its connection is not closed.
+  [[nodiscard]] bool is_server_silent() const {
+    const std::scoped_lock lock(mutex_);
+    return !is_answered_ && !server_.is_closed();
+  }
   /// Whether rank 0's process has died: from then on no rank is known to leave.
   [[nodiscard]] bool has_lost_server() const {
     const std::scoped_lock lock(mutex_);
@@ -166,6 +174,7 @@ class bootstrap_client {
   const rank_assignment self_;
   mutable std::mutex mutex_;
   tcp_connection server_;
+  bool is_answered_ = true;        // unless the server has been sent a failure
   std::vector<char> left_, lost_;  // by rank
   std::string gathered_;
 };
