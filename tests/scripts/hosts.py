@@ -41,7 +41,10 @@ class Hosts(unittest.TestCase):
     def test_refused(self):
         for arguments, said in (((), "Usage"), (("2",), "Usage"), (("2", "--none", "--", "true"), "Usage"),
                                 (("2", "--rate", "fast", "--", "true"), "--rate fast is not a whole number"),
-                                (("2", "--delay", "1", "--", "true"), "--delay 1 is not a number and us, ms or s")):
+                                (("2", "--delay", "1", "--", "true"), "--delay 1 is not a number and us, ms or s"),
+                                (("2", "--cut", "host1", "--", "true"), "--cut host1 is not a host and seconds"),
+                                (("2", "--cut", "host2@1", "--", "true"), "--cut: there is no host2, only host0 to"),
+                                (("2", "--power-off", "host1@1+1", "--", "true"), "--power-off host1@1+1 is not")):
             status, _, err = self.run_script(*arguments)
             self.assertEqual(status, 2, arguments)
             self.assertIn(said, err)
@@ -81,6 +84,26 @@ class Hosts(unittest.TestCase):
         self.assertEqual((status, err), (3, "hosts: rank 1 on host1 failed first, with status 3\n"
                                             "hosts: not ended after 0.2 s, and killed: rank 0 on host0;\n"))
         self.assertEqual((left(), os.listdir(self.temporary.name)), (before, []))
+
+    def test_cut(self):
+        status, out, err = self.run_script(
+            "2", "--cut", "host1@0.5+0.3", "--", "bash", "-c",
+            'seen=; until [[ $seen == *101 || $SECONDS -gt 2 ]]; do sleep 0.02; carrier=$(< /sys/class/net/eth0/carrier);'
+            ' [[ $seen == *$carrier ]] || seen+=$carrier; done; echo "$RANK $seen"')
+        self.assertEqual((status, sorted(out.splitlines()), err), (0, ["0 1", "1 101"], ""))
+
+    def test_power_off(self):
+        """The peer of a host without power sees no end of the connection, and its ranks' end is no failure."""
+        program = ("import os, socket, time\n"
+                   "if os.environ['RANK'] == '0':\n"
+                   "  c, _ = socket.create_server(('', 29500)).accept(); print(c.recv(1)); c.settimeout(2.5)\n"
+                   "  try: print(c.recv(1))\n"
+                   "  except TimeoutError: print('silent')\n"
+                   "while os.environ['RANK'] == '1':\n"
+                   "  try: c = socket.create_connection(('10.0.0.1', 29500)); c.sendall(b'!'); time.sleep(60)\n"
+                   "  except OSError: time.sleep(0.05)\n")
+        status, out, err = self.run_script("2", "--power-off", "host1@1.5", "--", sys.executable, "-c", program)
+        self.assertEqual((status, out, err), (0, "b'!'\nsilent\n", ""))
 
     def test_signals(self):
         before = left()
