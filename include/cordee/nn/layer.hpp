@@ -128,7 +128,7 @@ struct layout_builder {
   }
   /// The index of an activation buffer of so many bytes for each sample. Those of a recomputed
   /// block last until the next block's pass.
-  std::size_t add_activation(std::size_t bytes) {
+  [[gnu::cold, gnu::noinline]] std::size_t add_activation(std::size_t bytes) {
     if (block != nullptr) {
       block->bytes += bytes;
       ++block->count;
@@ -140,13 +140,13 @@ struct layout_builder {
     return activations++;
   }
   /// The same for a layer that ends a network: what a user reads of it (network::logits) lasts.
-  std::size_t add_last_activation(std::size_t bytes) {
+  [[gnu::cold, gnu::noinline]] std::size_t add_last_activation(std::size_t bytes) {
     if (block != nullptr) return add_activation(bytes);
     pass.separate += bytes;
     return activations++;
   }
   /// As add_activation for a layer's output, whose index the layer before or behind may have set.
-  std::size_t add_output(std::size_t bytes) {
+  [[gnu::cold, gnu::noinline]] std::size_t add_output(std::size_t bytes) {
     const std::size_t set = std::exchange(output_index, detail::nn::own_activation);
     if (set == detail::nn::temporary_activation) pass.temporaries += bytes;
     return set == detail::nn::own_activation ? add_activation(bytes) : set;

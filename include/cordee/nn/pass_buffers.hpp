@@ -172,9 +172,10 @@ template <class D>
 class activations {
  public:
   /// `stack` holds what recomputed blocks have at a time at most.
-  [[gnu::cold]] activations(const D& device, std::size_t count,
-                            std::span<const planned_buffer> planned = {},
-                            const buffer_sizes& all = {}, const buffer_sizes& stack = {})
+  [[gnu::cold, gnu::noinline]] activations(const D& device, std::size_t count,
+                                           std::span<const planned_buffer> planned = {},
+                                           const buffer_sizes& all = {},
+                                           const buffer_sizes& stack = {})
       : device_(device), all_(all), stack_sizes_(stack), arena_(device, 0) {
     while (buffers_.size() < count) buffers_.add(device, 0);
     planned_.resize(count);
@@ -200,7 +201,7 @@ class activations {
       in_use_.push_back({first, first + size});
   }
   /// Temporary memory begins behind the activations `before`, and the stack of blocks.
-  void set_floor(const buffer_sizes& before) {
+  [[gnu::noinline]] void set_floor(const buffer_sizes& before) {
     if (fixed_ > 0) return;
     if (block_ == block_pass::none)
       floor_ = before.bytes_of(samples_);
@@ -212,13 +213,7 @@ class activations {
   /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
   [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {
-    if (index == block_output) return reinterpret_cast<T*>(output_);
-    if (index >= recomputed_activation)
-      return reinterpret_cast<T*>(next_of_block(size * sizeof(T)));
-    if (size * sizeof(T) <= planned_[index].bytes * samples_ && arena_.size() > 0)
-      return reinterpret_cast<T*>(arena_.span().data + planned_[index].before.bytes_of(samples_));
-    buffers_[index].reserve(size * sizeof(T));
-    return reinterpret_cast<T*>(buffers_[index].span().data);
+    return reinterpret_cast<T*>(bytes_for(index, size * sizeof(T)));
   }
   /// The buffers that follow are of block `owner`, behind the outputs `before` of other blocks.
   /// Neither this nor an earlier block has more than `most`, behind which temporary memory begins.
@@ -266,17 +261,15 @@ class activations {
     const std::size_t floor = std::max(floor_, stack_floor_), none = arena_.size();
     std::size_t best = none, least = ~std::size_t{0};
     for (std::size_t end = arena_.size(); end > floor;) {
-      const auto* const above = std::max_element(  // the last one below `end`
-          in_use_.begin(), in_use_.end(), [&](const range& a, const range& b) {
-            return (a.first < end ? a.last : 0) < (b.first < end ? b.last : 0);
-          });
-      const bool last = above == in_use_.end() || above->first >= end;
-      const std::size_t begin = last ? floor : std::max(floor, above->last);
+      const range* above = nullptr;  // the last one below `end`
+      for (const range& r : in_use_)
+        if (r.first < end && (above == nullptr || r.last > above->last)) above = &r;
+      const std::size_t begin = above == nullptr ? floor : std::max(floor, above->last);
       if (begin < end && size <= end - begin && end - begin < least) {
         const std::size_t first = (end - size) / buffer_sizes::alignment * buffer_sizes::alignment;
         if (first >= begin) best = first, least = end - begin;
       }
-      if (last) break;
+      if (above == nullptr) break;
       end = above->first;
     }
     if (best != none) {
@@ -314,7 +307,15 @@ class activations {
     std::size_t first, last;
   };
 
-  void release_temporaries() {
+  [[nodiscard, gnu::noinline]] std::byte* bytes_for(std::size_t index, std::size_t size) {
+    if (index == block_output) return output_;
+    if (index >= recomputed_activation) return next_of_block(size);
+    if (size <= planned_[index].bytes * samples_ && arena_.size() > 0)
+      return arena_.span().data + planned_[index].before.bytes_of(samples_);
+    buffers_[index].reserve(size);
+    return buffers_[index].span().data;
+  }
+  [[gnu::cold, gnu::noinline]] void release_temporaries() {
     in_use_.clear();
     temporaries_.reset();
     floor_ = arena_.size();
@@ -369,7 +370,7 @@ class gradient_buffers {
   explicit gradient_buffers(const D& device) : device_(device) {}
 
   /// Releases every buffer; `size` numbers are the most that one is acquired with.
-  void reset(std::size_t size, activations<D>* memory = nullptr) {
+  [[gnu::cold, gnu::noinline]] void reset(std::size_t size, activations<D>* memory = nullptr) {
     memory_ = memory;
     if (size > size_) {
       own_.clear();
@@ -378,14 +379,14 @@ class gradient_buffers {
     own_.reset();
   }
   /// A buffer of so many numbers.
-  [[nodiscard]] Number* acquire(std::size_t size) {
+  [[nodiscard, gnu::noinline]] Number* acquire(std::size_t size) {
     return reinterpret_cast<Number*>(memory_ != nullptr
                                          ? memory_->acquire(size * sizeof(Number))
                                          : own_.acquire(device_, size * sizeof(Number)));
   }
   /// A buffer that is large enough for the gradient of any activation.
   [[nodiscard]] Number* acquire() { return acquire(std::max<std::size_t>(size_, 1)); }
-  void release(const Number* gradient) {
+  [[gnu::noinline]] void release(const Number* gradient) {
     memory_ != nullptr ? memory_->release(gradient) : own_.release(gradient);
   }
   /// Frees the memory.

@@ -144,6 +144,8 @@ struct pass_layout {
   bool host_memory = true;
   std::size_t input = 0;     // bytes of a sample
   std::size_t separate = 0;  // of activations outside of the arena
+  // As sizes_of, which a program where all blocks are resident, where this is null, does not compile.
+  std::size_t (*arena_with_blocks)(const pass_layout&, std::size_t) = nullptr;
 
   /// With the network's numbers of a sample, and bytes.
   template <class B>
@@ -166,23 +168,12 @@ struct pass_layout {
     parts.push_back({activations, gradients, behind, behind + restored,
                      std::exchange(temporaries, 0), noted_part::no_block});
   }
-  /// The parts since `begin` are this block.
+  /// The parts since `begin` are this block, whose activations are not resident.
   [[gnu::cold, gnu::noinline]] void add_block(const mark& begin, const noted_block& block) {
-    noted_part all;
-    for (std::size_t k = begin.parts; k < parts.size(); ++k) {
-      const noted_part& p = parts[k];
-      all.gradients = std::max(all.gradients, p.gradients);
-      all.behind = std::max(all.behind, all.activations.bytes + p.behind);
-      all.restored = std::max(all.restored, all.activations.bytes + p.restored);
-      all.temporaries += p.temporaries;
-      all.activations.bytes += p.activations.bytes;
-      all.activations.count += p.activations.count;
-    }
-    all.block = blocks.size();
-    parts.resize(begin.parts);
-    parts.push_back(all);
-    blocks.push_back(block);
-    blocks.back().activations = all.activations;
+    append_block(begin, block);
+    arena_with_blocks = [](const pass_layout& layout, std::size_t samples) {
+      return layout.sizes_of(samples, nullptr).arena;
+    };
   }
   /// A block of a network ends. Blocks within it are part of it, unless they are elsewhere.
   [[gnu::cold, gnu::noinline]] void end_block(const mark& begin, std::size_t packed_size,
@@ -190,8 +181,8 @@ struct pass_layout {
     for (std::size_t k = begin.blocks; k < blocks.size(); ++k)
       if (blocks[k].memory != block_memory::resident) return;
     blocks.resize(begin.blocks);
-    add_block(begin,
-              {{}, output, writes_output, block_memory::resident, packed_size - begin.packed});
+    append_block(begin,
+                 {{}, output, writes_output, block_memory::resident, packed_size - begin.packed});
   }
   /// Whether a block has its activations there.
   [[nodiscard]] bool has(block_memory memory) const {
@@ -218,8 +209,20 @@ struct pass_layout {
     return input + separate + of_pass.arena + of_pass.ring;
   }
   /// Bytes of activations and what is temporary together.
-  [[nodiscard]] std::size_t arena(std::size_t samples) const {
-    return sizes_of(samples, nullptr).arena;
+  [[nodiscard, gnu::cold, gnu::noinline]] std::size_t arena(std::size_t samples) const {
+    if (arena_with_blocks != nullptr) return arena_with_blocks(*this, samples);
+    // sizes_of, were all resident
+    samples += samples == 0 ? 1 : 0;
+    buffer_sizes before;
+    std::size_t most = 0;
+    for (const noted_part& p : parts) {
+      most = std::max(most, before.bytes_of(samples) + buffer_sizes{p.restored}.bytes_of(samples) +
+                                p.activations.count * buffer_sizes::alignment);
+      before.bytes += p.activations.bytes;
+      before.count += p.activations.count;
+    }
+    const std::size_t kept = before.bytes_of(samples);
+    return most <= kept ? kept : most + gaps(samples);
   }
   /// Without workspace.
   [[nodiscard]] pass_memory of(std::size_t samples) const { return of(samples, nullptr); }
@@ -239,6 +242,28 @@ struct pass_layout {
   struct sizes {
     std::size_t activations, arena, ring;
   };
+  // Of the first gradients, of separate activations, which are small.
+  [[nodiscard]] std::size_t gaps(std::size_t samples) const {
+    constexpr std::size_t temporary_buffers = 8;  // more than are in use at a time
+    return samples * separate + temporary_buffers * buffer_sizes::alignment;
+  }
+  [[gnu::cold, gnu::noinline]] void append_block(const mark& begin, const noted_block& block) {
+    noted_part all;
+    for (std::size_t k = begin.parts; k < parts.size(); ++k) {
+      const noted_part& p = parts[k];
+      all.gradients = std::max(all.gradients, p.gradients);
+      all.behind = std::max(all.behind, all.activations.bytes + p.behind);
+      all.restored = std::max(all.restored, all.activations.bytes + p.restored);
+      all.temporaries += p.temporaries;
+      all.activations.bytes += p.activations.bytes;
+      all.activations.count += p.activations.count;
+    }
+    all.block = blocks.size();
+    parts.resize(begin.parts);
+    parts.push_back(all);
+    blocks.push_back(block);
+    blocks.back().activations = all.activations;
+  }
   // As blocks are where `all` is null.
   [[nodiscard]] pass_memory of(std::size_t samples, const block_memory* all) const {
     const auto of_pass = sizes_of(samples, all);
@@ -249,7 +274,6 @@ struct pass_layout {
   // 0 samples: of one, without what rounding adds.
   [[nodiscard, gnu::cold, gnu::noinline]] sizes sizes_of(std::size_t samples,
                                                          const block_memory* where) const {
-    constexpr std::size_t temporary_buffers = 8;  // more than are in use at a time
     const auto bytes_of = [&](const buffer_sizes& b, std::size_t further = 0) {
       return samples == 0 ? b.bytes + further
                           : b.bytes_of(samples) + buffer_sizes{further, 0}.bytes_of(samples);
@@ -296,10 +320,7 @@ struct pass_layout {
     const std::size_t kept = bytes_of(all) + bytes_of(stack.most);
     const std::size_t on_ring = bytes_of(ring.most);
     if (most <= kept) return {kept, kept, on_ring};
-    // The first gradients, of separate activations, are small and leave gaps.
-    const std::size_t gaps =
-        samples == 0 ? separate : samples * separate + temporary_buffers * buffer_sizes::alignment;
-    return {kept, most + gaps, on_ring};
+    return {kept, most + (samples == 0 ? separate : gaps(samples)), on_ring};
   }
   [[nodiscard]] std::size_t coefficients(std::size_t samples) const {
     std::size_t numbers = 0;
