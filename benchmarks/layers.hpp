@@ -109,7 +109,8 @@ class layer_fixture {
     device_.finish(s_);
   }
   doubles backward(const doubles& dy) {
-    free_.reset(static_cast<std::size_t>(samples_) * largest_);
+    pool_.begin_backward(nullptr, 0);
+    free_ = {pool_, static_cast<std::size_t>(samples_) * largest_};
     number* const gradient = free_.acquire();
     const auto blocks = to_blocks(dy, at_.out, block_out());
     device_.copy(gradient, blocks.data(), blocks.size() * sizeof(number), s_);
@@ -159,7 +160,8 @@ class layer_fixture {
   std::vector<support::device_vector<number, D>> x_;
   detail::nn::activations<D> store_;
   buffer<double, D> scratch_{device_, 0};
-  detail::nn::gradient_buffers<number, D> free_{device_};
+  detail::nn::activations<D> pool_{device_, 0};
+  detail::nn::gradient_buffers<number, D> free_{pool_, 0};
   buffer<number, D> workspace_{device_, 0};
   const number* y_ = nullptr;
 };

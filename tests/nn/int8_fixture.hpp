@@ -30,7 +30,8 @@ struct int8_fixture {
   detail::nn::node_of<L, layer_backend, In> layer = L::template bind<layer_backend, In>(layout);
   cordee::arena<float, cpu> memory{cpu(1), table::segments, 2};
   detail::nn::activations<cpu> saved{cpu(1), layout.activations};
-  detail::nn::gradient_buffers<float, cpu> buffers{cpu(1)};
+  detail::nn::activations<cpu> pool{cpu(1), 0};
+  detail::nn::gradient_buffers<float, cpu> buffers{pool, 0};
   buffer<std::byte, cpu> packed{cpu(1), layout.packed_size};
   buffer<double, cpu> scratch{cpu(1), 0};
   buffer<float, cpu> workspace{cpu(1), 0};
@@ -73,7 +74,8 @@ struct int8_fixture {
   }
   /// dx; dw is in plane 1.
   std::vector<double> backward(const std::vector<double>& dy, std::vector<double> before = {}) {
-    buffers.reset(size(samples) * layout.largest_activation);
+    pool.begin_backward(nullptr, 0);
+    buffers = {pool, size(samples) * layout.largest_activation};
     float* const dy_buffer = buffers.acquire();
     const auto blocks = nchw_to_blocked<float>(dy, p.out(), samples, out_block);
     std::copy(blocks.begin(), blocks.end(), dy_buffer);

@@ -108,8 +108,8 @@ TEST_CASE("layout_builder: packed parameters do not overlap; activations have th
 
 TEST_CASE("backward_pass: an input gradient is returned, added to its target, or dropped") {
   constexpr extent in{1, 1, 2};
-  detail::nn::gradient_buffers<double, cpu> buffers(cpu(1));
-  buffers.reset(6);
+  detail::nn::activations<cpu> pool(cpu(1), 0);
+  detail::nn::gradient_buffers<double, cpu> buffers(pool, 6);
   backward_arguments pass{};
   pass.samples = 3;
   pass.gradients = &buffers;

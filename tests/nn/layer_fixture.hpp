@@ -32,7 +32,8 @@ struct layer_fixture {
   node layer = L::template bind<layer_backend, In>(layout);
   arena<double, cpu> memory{cpu(1), segments(), 2};
   detail::nn::activations<cpu> saved{cpu(1), layout.activations};
-  detail::nn::gradient_buffers<double, cpu> buffers{cpu(1)};
+  detail::nn::activations<cpu> pool{cpu(1), 0};
+  detail::nn::gradient_buffers<double, cpu> buffers{pool, 0};
   buffer<std::byte, cpu> packed{cpu(1), layout.packed_size};
   buffer<double, cpu> scratch{cpu(1), 0}, workspace{cpu(1), 0};
   detail::ops::statistics_allreduce batch_norm_allreduce{};
@@ -87,7 +88,8 @@ struct layer_fixture {
   /// Returns the result of the node's backward; dy is copied to a buffer of the pass.
   double* backward(const std::vector<double>& dy, gradient_target<double> to = {},
                    write_mode mode = write_mode::overwrite) {
-    buffers.reset(static_cast<std::size_t>(samples) * layout.largest_activation);
+    pool.begin_backward(nullptr, 0);
+    buffers = {pool, static_cast<std::size_t>(samples) * layout.largest_activation};
     dy_buffer = buffers.acquire();
     std::copy(dy.begin(), dy.end(), dy_buffer);
     ready_order.clear();

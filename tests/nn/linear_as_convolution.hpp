@@ -72,7 +72,8 @@ class linear_fixture {
   linear_gradients backward(const std::vector<double>& dy, write_mode mode, bool needed, bool adds,
                             std::vector<std::uint8_t> frozen) {
     const auto n = static_cast<std::size_t>(samples_);
-    buffers_.reset(n * layout_.largest_activation);
+    pool_.begin_backward(nullptr, 0);
+    buffers_ = {pool_, n * layout_.largest_activation};
     const auto nan = at_.template put_as<N>(std::vector<double>(
         n * layout_.largest_activation, std::numeric_limits<double>::quiet_NaN()));
     N* free[3];
@@ -80,7 +81,8 @@ class linear_fixture {
       one = buffers_.acquire();
       copy(one, nan.span().data, nan.size());
     }
-    buffers_.reset(n * layout_.largest_activation);
+    pool_.begin_backward(nullptr, 0);
+    buffers_ = {pool_, n * layout_.largest_activation};
     N* const from = buffers_.acquire();
     copy(from, at_.template put_as<N>(dy).span().data, dy.size());
     auto gradients = at_.template put_as<float>(std::vector<double>(plane_.size(), 5));
@@ -138,7 +140,8 @@ class linear_fixture {
   buffer<N, D> x_{at_.device, 0}, workspace_{at_.device, 0};
   buffer<double, D> scratch_{at_.device, 0};
   detail::nn::activations<D> saved_;
-  detail::nn::gradient_buffers<N, D> buffers_{at_.device};
+  detail::nn::activations<D> pool_{at_.device, 0};
+  detail::nn::gradient_buffers<N, D> buffers_{pool_, 0};
 };
 
 /// The three products on numbers whose sums are exact: the CPU's in double, rounded where

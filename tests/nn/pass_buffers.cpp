@@ -11,8 +11,8 @@
 using namespace cordee;
 
 TEST_CASE("gradient_buffers: the last buffer released is the first acquired") {
-  detail::nn::gradient_buffers<float, cpu> buffers(cpu(1));
-  buffers.reset(100);
+  detail::nn::activations<cpu> memory(cpu(1), 0);
+  detail::nn::gradient_buffers<float, cpu> buffers(memory, 100);
   float *a = buffers.acquire(), *b = buffers.acquire();
   CHECK(a != b);
   buffers.release(a);
@@ -21,14 +21,14 @@ TEST_CASE("gradient_buffers: the last buffer released is the first acquired") {
   CHECK(buffers.acquire() == a);
 }
 
-TEST_CASE("gradient_buffers: reset releases all buffers and enlarges them") {
-  detail::nn::gradient_buffers<float, cpu> buffers(cpu(1));
-  buffers.reset(10);
+TEST_CASE("gradient_buffers: a pass has released all buffers, and enlarges them") {
+  detail::nn::activations<cpu> memory(cpu(1), 0);
+  detail::nn::gradient_buffers<float, cpu> buffers(memory, 10);
   float *a = buffers.acquire(), *b = buffers.acquire();
-  buffers.reset(10);
+  memory.begin_backward(nullptr, 0);
   float *c = buffers.acquire(), *d = buffers.acquire();
   CHECK(((c == a && d == b) || (c == b && d == a)));
-  buffers.reset(1000);
+  buffers = {memory, 1000};
   buffers.acquire()[999] = 1;  // for AddressSanitizer
 }
 

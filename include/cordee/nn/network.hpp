@@ -203,7 +203,6 @@ class network
   [[gnu::cold]] void release_activations() {
     saved_.release_all();
     offload_.release();
-    gradients_.release_all();
     input_ = {device_, 0};
     loss_gradient_ = {device_, 0};
     workspace_ = {device_, 0};
@@ -301,20 +300,20 @@ class network
     run_pass(s, samples_, [&] {
       const auto samples = static_cast<std::size_t>(samples_);
       differentiated_ = true;
-      gradients_.reset(samples * largest_activation_, &saved_);
       saved_.begin_backward(logits_, samples * Classes * sizeof(number));
+      detail::nn::gradient_buffers<number, D> free(saved_, samples * largest_activation_);
       const std::size_t first = frozen_.first_unfrozen();
       bool complete = false;
       const auto note_ready = detail::nn::with_observer_of(
           ready, [&](std::size_t k) { ready(k), complete = k <= first; });
       backward_pass<layer_backend> pass{
           in.span().data, gradients.origin(), mode,        samples_, batch_norm_allreduce,
-          &gradients_,    &scratch_,          &workspace_, s,        packed_gradients};
+          &free,          &scratch_,          &workspace_, s,        packed_gradients};
       pass.frozen = all_frozen != nullptr ? all_frozen : frozen_.data();
       pass.places = gradients.places;
       if (first > 0 && all_frozen == nullptr) pass.complete = &complete;
       pass.saved = &saved_;
-      number* dy = gradients_.acquire(samples * Classes);
+      number* dy = free.acquire(samples * Classes);
       device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
       if constexpr (by_block) {
         pass.slots = slots_.get();
@@ -352,8 +351,7 @@ class network
         scratch_(target, 0),
         slots_(target, layout),
         offload_(target, layout),
-        packing_(target, layout),
-        gradients_(target) {
+        packing_(target, layout) {
     has_ghost_batches = layout.has_ghost_batches;
     one_pixel_scales = std::move(layout.one_pixel_scales);
     pass_.bind<layer_backend>(layer_backend::numbers(Input) + Classes, packed_size_);
@@ -382,7 +380,6 @@ class network
   [[no_unique_address]] typename packed_memory::slots slots_;
   [[no_unique_address]] typename detail::nn::activation_memory<D, moves_activations>::type offload_;
   detail::nn::parameter_packing<layer_backend> packing_;
-  detail::nn::gradient_buffers<number, D> gradients_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -362,44 +362,26 @@ class activations {
   std::byte* output_ = nullptr;
 };
 
-/// Memory for gradients of activations that are in use at once: temporary memory of the activations
-/// or, without them, buffers of its own.
+/// Memory for gradients of activations that are in use at once, temporary memory of the activations.
+/// For one backward pass.
 template <class Number, class D>
 class gradient_buffers {
  public:
-  explicit gradient_buffers(const D& device) : device_(device) {}
+  /// `largest` numbers are the most that one is acquired with.
+  gradient_buffers(activations<D>& memory, std::size_t largest)
+      : memory_(&memory), largest_(largest) {}
 
-  /// Releases every buffer; `size` numbers are the most that one is acquired with.
-  [[gnu::cold, gnu::noinline]] void reset(std::size_t size, activations<D>* memory = nullptr) {
-    memory_ = memory;
-    if (size > size_) {
-      own_.clear();
-      size_ = size;
-    }
-    own_.reset();
-  }
   /// A buffer of so many numbers.
-  [[nodiscard, gnu::noinline]] Number* acquire(std::size_t size) {
-    return reinterpret_cast<Number*>(memory_ != nullptr
-                                         ? memory_->acquire(size * sizeof(Number))
-                                         : own_.acquire(device_, size * sizeof(Number)));
+  [[nodiscard]] Number* acquire(std::size_t size) {
+    return reinterpret_cast<Number*>(memory_->acquire(size * sizeof(Number)));
   }
   /// A buffer that is large enough for the gradient of any activation.
-  [[nodiscard]] Number* acquire() { return acquire(std::max<std::size_t>(size_, 1)); }
-  [[gnu::noinline]] void release(const Number* gradient) {
-    memory_ != nullptr ? memory_->release(gradient) : own_.release(gradient);
-  }
-  /// Frees the memory.
-  [[gnu::cold]] void release_all() {
-    own_.clear();
-    size_ = 0;
-  }
+  [[nodiscard]] Number* acquire() { return acquire(largest_); }
+  void release(const Number* gradient) { memory_->release(gradient); }
 
  private:
-  D device_;
-  std::size_t size_ = 0;
-  activations<D>* memory_ = nullptr;
-  byte_pool<D> own_;
+  activations<D>* memory_;
+  std::size_t largest_;
 };
 
 }  // namespace detail::nn
