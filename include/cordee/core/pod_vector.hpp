@@ -21,7 +21,7 @@ class growing_bytes {
  public:
   growing_bytes() = default;
   growing_bytes(growing_bytes&& other) noexcept { *this = std::move(other); }
-  growing_bytes& operator=(growing_bytes&& other) noexcept {
+  [[gnu::noinline]] growing_bytes& operator=(growing_bytes&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);

@@ -7,6 +7,7 @@
 // comes on top, so the number is an upper estimate.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -18,7 +19,8 @@
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
 /// "; ... at most 37 samples per rank fit": `available` bytes for all samples together.
-inline std::string describe_largest_batch(std::size_t available, std::size_t bytes_per_sample) {
+std::string describe_largest_batch(std::size_t available,
+                                   std::same_as<std::size_t> auto bytes_per_sample) {
   return concat("; activations and their gradients take ", core::grouped(bytes_per_sample),
                 " bytes for each sample, so that at most ",
                 core::grouped(available / bytes_per_sample), " samples per rank fit into the ",

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -65,8 +66,8 @@ template <class F>
 }
 
 /// " This batch fits with ...", by what alone makes `samples` fit into so many bytes.
-[[gnu::cold]] inline std::string describe_what_fits(const pass_layout& layout,
-                                                    std::size_t available, int samples) {
+[[gnu::cold]] std::string describe_what_fits(const std::same_as<pass_layout> auto& layout,
+                                             std::size_t available, int samples) {
   std::string text;
   const auto add = [&](std::string_view name, std::size_t bytes, std::string_view price) {
     text += concat(text.empty() ? ". It fits with " : "; with ", name, ": ", core::grouped(bytes),

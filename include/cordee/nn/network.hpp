@@ -54,6 +54,8 @@ class network
   using plane_part = detail::device::plane_part<real, D>;
   static constexpr bool by_block = !D::host_memory && table::totals.offloaded_blocks > 0;
   using packed_memory = detail::nn::packed_memory<D, by_block>;
+  static constexpr std::size_t largest_end =
+      std::max(layer_backend::numbers(Input), layer_backend::numbers(Root::out(Input)));
   static constexpr bool moves_activations = !D::host_memory && table::totals.activation_blocks > 0;
 
  public:
@@ -339,8 +341,7 @@ class network
         root_(Root::template bind<layer_backend, Input>(layout)),
         packed_size_(layout.packed_size),
         dropouts_(layout.dropouts),
-        largest_activation_(std::max({layout.largest_activation, layer_backend::numbers(Input),
-                                      layer_backend::numbers(Root::out(Input))})),
+        largest_activation_(std::max(layout.largest_activation, largest_end)),
         pass_(layout.take_pass(sizeof(number) * (layer_backend::numbers(Input) + Classes))),
         saved_(target, layout.activations, layout.planned.span(), layout.kept,
                layout.recomputed.most),

@@ -81,7 +81,8 @@ class buffer_list {
   core::pod_vector<block*> blocks_;
 };
 
-/// Buffers that grow in number only; one that was released is acquired again.
+/// Buffers that grow in number only; one that was released is acquired again. Seldom used: for what
+/// the arena of the activations does not hold.
 template <class D>
 class byte_pool {
  public:
@@ -96,7 +97,7 @@ class byte_pool {
   }
   /// The smallest buffer that has `size` bytes; of equal ones that which was released last, as it
   /// is still in the cache.
-  [[nodiscard, gnu::noinline]] std::byte* acquire(const D& device, std::size_t size) {
+  [[nodiscard, gnu::cold, gnu::noinline]] std::byte* acquire(const D& device, std::size_t size) {
     std::size_t best = free_.size();
     for (std::size_t k = free_.size(); k-- > 0;)
       if (const std::size_t n = buffers_[free_[k]].size();
@@ -108,7 +109,7 @@ class byte_pool {
     free_.pop_back();
     return buffers_[index].span().data;
   }
-  [[gnu::noinline]] void release(const void* memory) {
+  [[gnu::cold, gnu::noinline]] void release(const void* memory) {
     for (std::size_t k = 0; k < buffers_.size(); ++k)
       if (buffers_[k].span().data == memory) return free_.push_back(k);
   }
@@ -176,7 +177,9 @@ class activations {
                                            std::span<const planned_buffer> planned = {},
                                            const buffer_sizes& all = {},
                                            const buffer_sizes& stack = {})
-      : device_(device), all_(all), stack_sizes_(stack), arena_(device, 0) {
+      : activations(device) {  // which is complete here, so that only its destructor undoes it
+    all_ = all;
+    stack_sizes_ = stack;
     while (buffers_.size() < count) buffers_.add(device, 0);
     planned_.resize(count);
     for (const planned_buffer& b : planned) planned_[b.index] = b;
@@ -307,6 +310,7 @@ class activations {
     std::size_t first, last;
   };
 
+  explicit activations(const D& device) : device_(device), arena_(device, 0) {}
   [[nodiscard, gnu::noinline]] std::byte* bytes_for(std::size_t index, std::size_t size) {
     if (index == block_output) return output_;
     if (index >= recomputed_activation) return next_of_block(size);
@@ -329,7 +333,7 @@ class activations {
            reinterpret_cast<std::uintptr_t>(arena_.span().data);
   }
   // Memory of the block for `size` bytes, behind that of the last call.
-  [[nodiscard, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
+  [[nodiscard, gnu::cold, gnu::noinline]] std::byte* next_of_block(std::size_t size) {
     size = (size + buffer_sizes::alignment - 1) / buffer_sizes::alignment * buffer_sizes::alignment;
     if (region_ != nullptr) {
       region_used_ += size;
@@ -344,9 +348,9 @@ class activations {
   }
 
   D device_;
+  buffer<std::byte, D> arena_;                // before what cannot throw
   core::pod_vector<planned_buffer> planned_;  // by index
   buffer_sizes all_, stack_sizes_;
-  buffer<std::byte, D> arena_;
   buffer_list<D> buffers_;  // of the others, by index
   std::size_t samples_ = 0, largest_ = 0;
   std::size_t floor_ = 0, stack_floor_ = 0;  // temporary memory is behind both

@@ -186,8 +186,9 @@ struct pass_layout {
   }
   /// Whether a block has its activations there.
   [[nodiscard]] bool has(block_memory memory) const {
-    return std::any_of(blocks.begin(), blocks.end(),
-                       [&](const noted_block& b) { return b.memory == memory; });
+    for (const noted_block& b : blocks)
+      if (b.memory == memory) return true;
+    return false;
   }
   /// Bytes of activations that a pass copies to the host and back, each way, were all blocks
   /// offloaded.
