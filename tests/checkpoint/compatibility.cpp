@@ -37,6 +37,7 @@ struct dropping_model {
 /// As much of a trainer as is compared.
 template <class O, class S, class M = own_model, class P = fp32>
 struct described_run {
+  using model_type = M;
   using Real = float;
   using precision = P;
   using device = cpu;

@@ -25,6 +25,7 @@ namespace {
 /// As much of a trainer as rank_change needs.
 template <class R>
 struct run_over {
+  struct model_type {};
   using Real = float;
   static constexpr bool weights_differ = R::offers != agreement::exact;
   struct world {
