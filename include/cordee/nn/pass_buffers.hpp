@@ -366,8 +366,8 @@ class activations {
   std::byte* output_ = nullptr;
 };
 
-/// Memory for gradients of activations that are in use at once, temporary memory of the activations.
-/// For one backward pass.
+/// Memory for gradients of activations that are in use at once in a backward pass: temporary memory
+/// of the activations.
 template <class Number, class D>
 class gradient_buffers {
  public:

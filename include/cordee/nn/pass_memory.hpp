@@ -144,7 +144,7 @@ struct pass_layout {
   bool host_memory = true;
   std::size_t input = 0;     // bytes of a sample
   std::size_t separate = 0;  // of activations outside of the arena
-  // As sizes_of, which a program where all blocks are resident, where this is null, does not compile.
+  // sizes_of, if a block is not resident, else null: without such blocks it is not compiled.
   std::size_t (*arena_with_blocks)(const pass_layout&, std::size_t) = nullptr;
 
   /// With the network's numbers of a sample, and bytes.
