@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer of your own: Lion (Chen et al. 2023), which the library does not ship. It trains a
-// small network over a ring; wrapped in `local_steps` it would do Local SGD, unchanged.
+// An optimizer of your own: Signum (Bernstein et al. 2018), signSGD with momentum, which the library
+// does not ship. It trains a small network over a ring; wrapped in `local_steps` it would do Local SGD, unchanged.
 #include <cstdio>
 
 #include <cordee/cordee.hpp>
@@ -14,17 +14,17 @@ using namespace cordee;
 namespace {
 
 // The update of one number, on any device.
-//   w <- w - lr (sign(beta1 m + (1 - beta1) g) + weight_decay w)
-//   m <- beta2 m + (1 - beta2) g
+//   m <- beta m + (1 - beta) g
+//   w <- w - lr (sign(m) + weight_decay w)
 template <class Real>
-struct lion_step {
+struct signum_step {
   Real *w, *m;
   const Real* g;
-  Real learning_rate, beta1, beta2, decay;
+  Real learning_rate, beta, decay;
 
   // The step for one segment of the table, by its kind; the index would select its norms.
-  CORDEE_HOST_DEVICE lion_step for_segment(kind what, std::size_t) const {
-    lion_step step = *this;
+  CORDEE_HOST_DEVICE signum_step for_segment(kind what, std::size_t) const {
+    signum_step step = *this;
     if (what != kind::weight) step.decay = 0;  // not biases, not batch norm
     return step;
   }
@@ -32,19 +32,18 @@ struct lion_step {
   template <class At>
   constexpr void operator()(At at) const {
     using number = typename At::number;
-    const number zero{}, plus = zero + Real{1}, c = beta1 * at(m) + (1 - beta1) * at(g);
-    const number sign = c > zero ? plus : c < zero ? -plus : zero;
-    at.put(w, at(w) - learning_rate * (sign + decay * at(w)));
-    at.put(m, beta2 * at(m) + (1 - beta2) * at(g));
+    const number mean = beta * at(m) + (1 - beta) * at(g);
+    at.put(m, mean);
+    at.put(w, at(w) - learning_rate * (at.sign(mean) + decay * at(w)));
   }
 };
 
-struct lion {
+struct signum {
   static constexpr agreement needs =
       agreement::exact;            // the mean of signs is not the sign of the mean
   static constexpr int slots = 1;  // one plane of state, m, initially zero
 
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  double beta = 0.9, weight_decay = 0;
 
   // The mean of the ranks' gradients is in v.grads. Zero weight and zero gradient stay zero.
   template <class Real, class D>
@@ -53,20 +52,17 @@ struct lion {
     const auto real = [](double x) { return static_cast<Real>(x); };
     segmented_for<Real>(
         s, v.segments,
-        lion_step<Real>{v.weights.data, v.slots[0].data, v.grads.data, real(info.learning_rate),
-                        real(beta1), real(beta2), real(weight_decay)});
+        signum_step<Real>{v.weights.data, v.slots[0].data, v.grads.data, real(info.learning_rate),
+                          real(beta), real(weight_decay)});
   }
 
   // Optional: the trainer's constructor calls check(), and the description of the run has a line.
-  void check() const {
-    expects(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1,
-            "lion: beta1 and beta2 must be in [0, 1)");
-  }
+  void check() const { expects(beta >= 0 && beta < 1, "signum: beta must be in [0, 1)"); }
   [[nodiscard]] std::string describe() const {
-    return concat("lion, beta1 ", beta1, ", beta2 ", beta2, ", weight decay ", weight_decay);
+    return concat("signum, beta ", beta, ", weight decay ", weight_decay);
   }
 };
-static_assert(OptimizerOn<lion, float, cpu>);
+static_assert(OptimizerOn<signum, float, cpu>);
 
 using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<32, 3, 2>,
                           batch_norm<relu>, global_average_pool, linear<10>>;
@@ -76,7 +72,7 @@ using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<3
 int main(int argc, char** argv) {
   return examples::run([&] {
     examples::options o(argc, argv,
-                        "own_optimizer: an optimizer of your own (Lion) over a ring of ranks");
+                        "own_optimizer: an optimizer of your own (Signum) over a ring of ranks");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
     const int ranks = o.positive("ranks", 4, "ranks in this process");
@@ -85,7 +81,7 @@ int main(int argc, char** argv) {
     const double learning_rate =
         o.number("learning-rate", 0.002, "peak learning rate; a step moves each weight by it");
     const double decay = o.number("decay", 0.1, "weight decay");
-    const double beta1 = o.number("beta1", 0.9, "share of m in the sign");
+    const double beta = o.number("beta", 0.9, "share of m that a step keeps");
     const std::uint64_t seed = o.seed();
     o.done();
 
@@ -99,7 +95,7 @@ int main(int argc, char** argv) {
                   {},
                   normalize::measured(training)};
       trainer run{net,
-                  lion{.beta1 = beta1, .weight_decay = decay},
+                  signum{.beta = beta, .weight_decay = decay},
                   cosine{.peak = learning_rate, .epochs = epochs},
                   ring{comm},
                   {.seed = seed}};

@@ -230,8 +230,8 @@ if(TARGET cordee::checkpoint)
 endif()
 
 # 37.3, 30.6, 43.2
-cordee_example(own_optimizer MATCH "lion, beta1 0.9" NUMBER "${accuracy}" 20 60 ARGS --epochs 0.5)
-cordee_refuses(own_optimizer.beta ".*lion: beta1 and beta2 must be in" --beta1 1)
+cordee_example(own_optimizer MATCH "signum, beta 0.9" NUMBER "${accuracy}" 20 60 ARGS --epochs 0.5)
+cordee_refuses(own_optimizer.beta ".*signum: beta must be in" --beta 1)
 cordee_example_options(own_optimizer "--ranks 4")
 
 cordee_example(own_reducer MATCH "5 ranks in groups of 2: exact mean"
