@@ -34,7 +34,8 @@ struct sample_op {
   float *dz, *loss, *right, weight;
 
   CORDEE_HOST_DEVICE void operator()(std::size_t n) const {
-    float z[classes], largest = -1e30F, total = 0;
+    float* const z = dz + n * classes;  // the logits, then their gradients
+    float largest = -1e30F, total = 0;
     for (std::size_t k = 0; k < classes; ++k) {
       z[k] = b[k];
       for (std::size_t i = 0; i < pixels; ++i) z[k] += w[k * pixels + i] * x[n * pixels + i];
@@ -45,7 +46,7 @@ struct sample_op {
     loss[n] = largest + logf(total) - z[y];
     right[n] = z[y] == largest ? 1.0F : 0.0F;
     for (std::size_t k = 0; k < classes; ++k)
-      dz[n * classes + k] = weight * (expf(z[k] - largest) / total - (k == y ? 1.0F : 0.0F));
+      z[k] = weight * (expf(z[k] - largest) / total - (k == y ? 1.0F : 0.0F));
   }
 };
 // dW += dz^T x;  with `row` 1 and x of ones: db
