@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer of your own: Signum (Bernstein et al. 2018), signSGD with momentum, which the library
-// does not ship. It trains a small network over a ring; wrapped in `local_steps` it would do Local SGD, unchanged.
+// An optimizer of your own: Signum (Bernstein et al. 2018), signSGD with momentum, which is not in
+// the library. It trains a small network over a ring; wrapped in `local_steps` it would do Local
+// SGD, unchanged.
 #include <cstdio>
 
 #include <cordee/cordee.hpp>

@@ -8,8 +8,9 @@
 #pragma once
 
 #include <atomic>
-#include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <random>
 #include <string_view>
@@ -104,25 +105,28 @@ class emulated {
   [[nodiscard]] stream make_stream() const { return stream{seed_}; }
   [[nodiscard]] void* allocate(std::size_t size) const {
     void* const memory = pin(size);
+    if (memory == nullptr) return nullptr;
+    const std::lock_guard lock(mutex);
+    sizes[memory] = size;
     allocated += size;
     return memory;
   }
   void release(void* memory) const noexcept {
-    if (memory != nullptr) allocated -= size_of(memory);
+    if (memory != nullptr) {
+      const std::lock_guard lock(mutex);
+      const auto of = sizes.find(memory);
+      allocated -= of->second;
+      sizes.erase(of);
+    }
     unpin(memory);
   }
   [[nodiscard]] void* pin(std::size_t size) const {
     if (size == 0) return nullptr;
-    auto* const block =
-        static_cast<std::byte*>(::operator new(front + size, std::align_val_t{front}));
-    std::memcpy(block, &size, sizeof(size));
-    if (observer != nullptr) observer->add_memory(block + front, size);
-    return block + front;
+    void* const memory = ::operator new(size, std::align_val_t{256});
+    if (observer != nullptr) observer->add_memory(memory, size);
+    return memory;
   }
-  void unpin(void* memory) const noexcept {
-    if (memory == nullptr) return;
-    ::operator delete(static_cast<std::byte*>(memory) - front, std::align_val_t{front});
-  }
+  void unpin(void* memory) const noexcept { ::operator delete(memory, std::align_val_t{256}); }
   /// Bytes of all devices' memory that are allocated now, pinned memory not among them.
   static inline std::atomic<std::size_t> allocated = 0;
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
@@ -136,12 +140,8 @@ class emulated {
   void finish(stream) const {}
 
  private:
-  static constexpr std::size_t front = 256;  // before each allocation, where its size is
-  static std::size_t size_of(const void* memory) {
-    std::size_t size = 0;
-    std::memcpy(&size, static_cast<const std::byte*>(memory) - front, sizeof(size));
-    return size;
-  }
+  static inline std::mutex mutex;
+  static inline std::map<void*, std::size_t> sizes;  // of what allocate returned
 
   std::uint64_t seed_;
 };

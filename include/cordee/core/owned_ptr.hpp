@@ -5,6 +5,7 @@
 // (docs/compile_time.md).
 #pragma once
 
+#include <cstddef>
 #include <utility>
 
 #include <cordee/core/config.hpp>
@@ -13,6 +14,9 @@ namespace cordee::inline CORDEE_ABI::detail::core {
 
 struct deletes {
   void operator()(const auto* object) const { delete object; }
+};
+struct deletes_array {
+  void operator()(const auto* first) const { delete[] first; }
 };
 
 /// Movable; null by default. Close{}(object) ends the object.
@@ -45,5 +49,11 @@ class owned_ptr {
  private:
   T* object_ = nullptr;
 };
+
+/// n numbers without values.
+template <class Number>
+owned_ptr<Number, deletes_array> uninitialized(std::size_t n) {
+  return owned_ptr<Number, deletes_array>(new Number[n]);
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::core

@@ -21,9 +21,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <memory>
 #include <utility>
 
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/dense_product.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -97,12 +97,12 @@ class newton_schulz {
     [[nodiscard]] Real* get() { return data_.get(); }
     void reserve(std::size_t n) {
       if (n <= size_) return;
-      data_ = std::make_unique_for_overwrite<Real[]>(n);
+      data_ = core::uninitialized<Real>(n);
       size_ = n;
     }
 
    private:
-    std::unique_ptr<Real[]> data_;
+    core::owned_ptr<Real, core::deletes_array> data_;
     std::size_t size_ = 0;
   };
 

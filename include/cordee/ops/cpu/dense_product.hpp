@@ -13,8 +13,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 
+#include <cordee/core/owned_ptr.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 
@@ -109,7 +109,7 @@ void dense_product(std::size_t m, std::size_t n, std::size_t depth, matrix_view<
   constexpr std::size_t height = 10 * tile::rows;  // of a block: its part of A fits a level-2 cache
   const std::size_t panels = (n + tile::columns - 1) / tile::columns,
                     blocks = (m + height - 1) / height, most = std::min(part, depth);
-  const auto packed_b = std::make_unique_for_overwrite<Real[]>(panels * most * tile::columns);
+  const auto packed_b = core::uninitialized<Real>(panels * most * tile::columns);
   for (std::size_t k = 0; k < depth; k += part) {
     const std::size_t size = std::min(part, depth - k);
     device::parallel_dynamic(s, panels, [&](std::size_t p) {
@@ -119,7 +119,7 @@ void dense_product(std::size_t m, std::size_t n, std::size_t depth, matrix_view<
     });
     device::parallel_dynamic(s, blocks, [&](std::size_t block) {
       const std::size_t first = block * height, last = std::min(m, first + height);
-      const auto packed_a = std::make_unique_for_overwrite<Real[]>(height * size);
+      const auto packed_a = core::uninitialized<Real>(height * size);
       for (std::size_t i = first; i < last; i += tile::rows)
         pack_panel<tile::rows>(a.from(i, k).transposed(), size, std::min(tile::rows, last - i),
                                packed_a.get() + (i - first) * size);
