@@ -146,6 +146,8 @@ TEST_CASE("sharpness_aware: the gradient of a network is that of the weights uph
   CHECK(statistics(uphill) == statistics(plain));  // of one pass, at the weights
   CHECK(uphill.net.read_metrics(uphill.s).loss == at_weights.loss);
   CHECK(uphill.ready_order.size() == net::tensors());
+  const batch<cpu> some = uphill.samples(0, 3, 3);  // evaluation has metrics of its own
+  CHECK(uphill.forward(some, phase::evaluate).count == 3);
 
   plain.backward();
   double squares = 0;

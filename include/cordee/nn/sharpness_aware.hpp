@@ -107,8 +107,8 @@ class sharpness_aware : public Net {
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch_type_& b, phase p,
                stream s) {
     Net::forward(in, plane, b, p, s);
-    if (p != phase::train) return;
     metrics_ = Net::read_metrics(s);
+    if (p != phase::train) return;
     plane_ = plane;
     batch_ = b;
   }
