@@ -177,10 +177,21 @@ class amx_tiles {
   template <int C, int A, int B>
   [[gnu::always_inline]] void add_bf16() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    keep_awake();
   }
   template <int C, int A, int B>
   [[gnu::always_inline]] void add_bytes() {
     __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    keep_awake();
+  }
+
+ private:
+  /// A tile's store waits 1,000 cycles if the vectors' multipliers had nothing to do for 2,000
+  /// (Emerald Rapids, benchmarks/results/2026-11-29-amx.md). Multiplies whatever a register holds:
+  /// integers have neither flags nor subnormals.
+  [[gnu::always_inline]] static void keep_awake() {
+    float any;
+    __asm__ volatile("vpmaddwd %0, %0, %0" : "=x"(any));
   }
 };
 static_assert(TileUnit<amx_tiles>);
