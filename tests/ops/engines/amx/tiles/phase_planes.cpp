@@ -32,7 +32,7 @@ TEST_CASE("amx planes: each tap of each output finds its pixel, or zeros outside
         std::vector<std::uint32_t> x(size * support::size(plan.together)),
             planes(plan.plane_size(), 0xffffffffu);
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::uint32_t>(i) + 1;
-        fill_planes(plan, x.data(), plan.together, size, planes.data());
+        plane_filler(plan, x.data(), plan.together, size, planes.data()).finish();
 
         std::size_t wrong = 0;
         const auto blocks = static_cast<std::ptrdiff_t>(plan.in_blocks);

@@ -8,82 +8,26 @@
 // once. So a sum's bits depend neither on the number of workers nor on which samples are computed
 // together. Where the sums of one step have 16 filters alone, four tiles of pixels share a tile of
 // weights. Filters whose weights fit half of the second-level cache pass over all pixels before the
-// next ones, and a pixel's operands stay in the first-level cache from filter to filter.
+// next ones, and a pixel's operands stay in the first-level cache from filter to filter. Sums are
+// rounded, and planes filled, between the products of other kernels (sum_tiles.hpp).
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/engines/amx/bf16/sum_tiles.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/amx/tiles/phase_planes.hpp>
 #include <cordee/ops/engines/amx/tiles/phase_walk.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
-#include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// What the sums of up to four tiles are made of.
-struct tile_operands {
-  const bfloat* x[4];             // of each tile of pixels, at position 0 of its rows
-  std::ptrdiff_t x_pitch;         // bytes from row to row
-  const std::ptrdiff_t* offsets;  // of each step, in numbers
-  int steps;
-  const bfloat* weights;  // (steps, B, tile)
-  std::ptrdiff_t tile;    // numbers
-};
-
-/// sums (A * 16, B * 16) = A tiles of pixels by B tiles of filters over all steps. Tiles 0 to 3 of
-/// the unit are the sums, 4 and 5 pixels, 6 and 7 weights.
-template <int A, int B, class Unit>
-[[gnu::always_inline]] inline void sum_tiles(Unit& unit, const tile_operands& of, float* sums) {
-  static_assert(A * B <= 4 && B <= 2);
-  const auto each = []<int... I>(std::integer_sequence<int, I...>, const auto& f) {
-    (f(std::integral_constant<int, I>{}), ...);
-  };
-  constexpr auto pixels = std::make_integer_sequence<int, A>{};
-  constexpr auto filters = std::make_integer_sequence<int, B>{};
-  each(std::make_integer_sequence<int, A * B>{},
-       [&](auto t) { unit.template zero<decltype(t)::value>(); });
-  const bfloat* w = of.weights;
-  for (int step = 0; step < of.steps; ++step, w += B * of.tile) {
-    const std::ptrdiff_t offset = of.offsets[step];
-    each(filters, [&](auto b) {
-      constexpr int J = decltype(b)::value;
-      unit.template load<6 + J>(w + J * of.tile, tile_bytes);
-    });
-    each(pixels, [&](auto a) {
-      constexpr int I = decltype(a)::value;
-      unit.template load<4 + I % 2>(of.x[I] + offset, of.x_pitch);
-      each(filters, [&](auto b) {
-        constexpr int J = decltype(b)::value;
-        unit.template add_bf16<I * B + J, 4 + I % 2, 6 + J>();
-      });
-    });
-  }
-  each(std::make_integer_sequence<int, A * B>{}, [&](auto t) {
-    constexpr int T = decltype(t)::value;
-    unit.template store<T>(sums + T / B * tile_rows * B * tile_filters + T % B * tile_filters,
-                           B * tile_filters * static_cast<std::ptrdiff_t>(sizeof(float)));
-  });
-}
-
-/// y = 16 sums, or y + sums, rounded.
-[[gnu::always_inline]] inline void store_sixteen(const float* sums, bfloat* y, bool add) {
-  constexpr int V = std::min(16, lanes<float>);
-#pragma GCC unroll 4
-  for (int v = 0; v < 16; v += V) {
-    vec<float, V> sum = load<float, V>(sums + v);
-    if (add) sum += load<bfloat, V>(y + v);
-    store_bfloat_sums<V, bfloat_dots>(y + v, sum);
-  }
-}
 
 template <class Unit>
 class tile_correlation {
@@ -151,16 +95,18 @@ class tile_correlation {
                  const filter_range& filters, const bfloat* x, std::size_t x_size,
                  const bfloat* weights, const output& to) const {
     thread_local thread_memory memory;
+    work_between work{.sums = deferred_sums(memory.sums.reserve(deferred_sums::size))};
+    std::optional<plane_filler<bfloat>> filler;
     if (!plan.in_place) {
       bfloat* const planes = memory.planes.reserve(plan.plane_size());
-      fill_planes(plan, x, plan.together, x_size, planes);
+      work.planes = &filler.emplace(plan, x, plan.together, x_size, planes);
       x = planes;
     }
-    float* const sums = memory.sums.reserve(std::size_t{64} * tile_filters);
     for (const phase_walk& walk : walks) {
-      run_phase(plan, walk, filters, x, weights, to, sums);
+      run_phase(plan, walk, filters, x, weights, to, work);
       weights += plan.phase_weights(walk.phase);
     }
+    work.sums.finish();
     if (!to.add)
       for (int phase = 0; phase < plan.phases(); ++phase)
         if (plan.is_empty(phase)) clear(plan, phase, filters, to);
@@ -168,83 +114,88 @@ class tile_correlation {
 
   void run_phase(const tile_correlation_plan& plan, const phase_walk& walk,
                  const filter_range& filters, const bfloat* x, const bfloat* weights,
-                 const output& to, float* sums) const {
-    const int bytes = plan.chunk_bytes(walk.phase), tiles = static_cast<int>(walk.starts.size()),
-              steps = static_cast<int>(walk.offsets.size());
+                 const output& to, work_between& work) const {
+    const int bytes = plan.chunk_bytes(walk.phase);
     tile_shapes shapes;
     for (int t = 0; t < 4; ++t) shapes.set(t, tile_rows, tile_bytes);
     for (int t = 4; t < 6; ++t) shapes.set(t, tile_rows, bytes);
     for (int t = 6; t < 8; ++t) shapes.set(t, bytes / 4, tile_bytes);
     Unit unit(shapes);
-    const std::ptrdiff_t tile = plan.weight_tile(walk.phase);
+    const int pairs_end = filters.first + (filters.last - filters.first) / 2 * 2;
+    const phase_operands all{plan, walk, x, weights, to};
+    run_filters<2, 2>(unit, all, {filters.first, pairs_end}, work);
+    run_filters<4, 1>(unit, all, {pairs_end, filters.last}, work);
+  }
+  struct phase_operands {
+    const tile_correlation_plan& plan;
+    const phase_walk& walk;
+    const bfloat* x;
+    const bfloat* weights;  // of the phase
+    const output& to;
+  };
+  /// By kernels of A tiles of pixels and B of filters.
+  template <int A, int B>
+  static void run_filters(Unit& unit, const phase_operands& all, const filter_range& filters,
+                          work_between& work) {
+    const tile_correlation_plan& plan = all.plan;
+    const phase_walk& walk = all.walk;
+    const int tiles = static_cast<int>(walk.starts.size()),
+              steps = static_cast<int>(walk.offsets.size());
+    const std::ptrdiff_t tile = plan.weight_tile(walk.phase), column = steps * tile;
     tile_operands of{.x = {},
                      .x_pitch = std::ptrdiff_t{plan.columns.step} * plan.pixel * 2,
                      .offsets = walk.offsets.data(),
                      .steps = steps,
-                     .weights = weights,
+                     .weights = nullptr,
                      .tile = tile};
-    const std::ptrdiff_t* const targets = walk.targets.data();
-    const auto set_pixels = [&](int first, int count) {
-      for (int a = 0; a < count; ++a)
-        of.x[a] = x + walk.starts[static_cast<std::size_t>(first + a)];
-    };
+    const bool lines = plan.out_block == tile_channels;
+    const std::ptrdiff_t pitch = block_pitch(plan);
+    kernel_rows rows{.second = B == 1 ? 0 : lines ? tile_filters : pitch, .add = all.to.add};
     constexpr std::ptrdiff_t cached = 262144;  // numbers of weights
-    const auto at_once = static_cast<int>(std::max<std::ptrdiff_t>(1, cached / (2 * steps * tile)));
-    const int pairs_end = filters.first + (filters.last - filters.first) / 2 * 2;
-    for (int part = filters.first; part < pairs_end; part += 2 * at_once)
-      for (int t = 0; t < tiles; t += 2) {
-        const int count = std::min(2, tiles - t);
-        set_pixels(t, count);
-        for (int q = part; q < std::min(pairs_end, part + 2 * at_once); q += 2) {
-          of.weights = weights + q * steps * tile;
-          if (count == 2)
-            sum_tiles<2, 2>(unit, of, sums);
-          else
-            sum_tiles<1, 2>(unit, of, sums);
-          store_pair(plan, q, sums, count * tile_rows, targets + t * tile_rows, to);
+    const auto at_once = 2 * static_cast<int>(std::max<std::ptrdiff_t>(1, cached / (2 * column)));
+    for (int part = filters.first; part < filters.last; part += at_once) {
+      const int end = std::min(filters.last, part + at_once);
+      const std::ptrdiff_t all_steps =
+          std::ptrdiff_t{(tiles + A - 1) / A} * ((end - part + B - 1) / B) * steps;
+      ask_for(work, all.weights + end * column,
+              (std::min(filters.last, end + at_once) - end) * column, all_steps);
+      for (int t = 0; t < tiles; t += A) {
+        const int count = std::min(A, tiles - t);
+        for (int a = 0; a < count; ++a)
+          of.x[a] = all.x + walk.starts[static_cast<std::size_t>(t + a)];
+        rows.targets = walk.targets.data() + std::ptrdiff_t{t} * tile_rows;
+        rows.rows = count * tile_rows;
+        if (work.planes != nullptr) {
+          work.planes->reach(walk.last_rows[static_cast<std::size_t>(t + count - 1)]);
+          if (t == 0) share_copies(work, all_steps);
+        }
+        for (int q = part; q < end; q += B) {
+          of.weights = all.weights + q * column;
+          rows.y = all.to.y + (lines ? q / 2 : q) * pitch;
+          sum_some_tiles<A, B>(count, unit, of, rows, work);
+          if (plan.out_block < tile_filters) work.sums.take(plan.out_block);
         }
       }
-    if (pairs_end == filters.last) return;
-    of.weights = weights + pairs_end * steps * tile;
-    for (int t = 0; t < tiles; t += 4) {
-      const int count = std::min(4, tiles - t);
-      set_pixels(t, count);
-      if (count == 4)
-        sum_tiles<4, 1>(unit, of, sums);
-      else if (count == 1)
-        sum_tiles<1, 1>(unit, of, sums);
-      else
-        count == 2 ? sum_tiles<2, 1>(unit, of, sums) : sum_tiles<3, 1>(unit, of, sums);
-      store_column(plan, pairs_end, sums, count * tile_rows, targets + t * tile_rows, to);
     }
   }
-
-  /// Sums (rows, 32) of columns q and q + 1.
-  static void store_pair(const tile_correlation_plan& plan, int q, const float* sums, int rows,
-                         const std::ptrdiff_t* targets, const output& to) {
-    const std::ptrdiff_t block = block_pitch(plan);
-    bfloat* const y = to.y + (plan.out_block == tile_channels ? q / 2 : q) * block;
-    const std::ptrdiff_t second = plan.out_block == tile_channels ? tile_filters : block;
-    for (int m = 0; m < rows; ++m, sums += 2 * tile_filters)
-      if (targets[m] >= 0) {
-        store_sixteen(sums, y + targets[m], to.add);
-        store_sixteen(sums + tile_filters, y + targets[m] + second, to.add);
-      }
+  template <int A, int B>
+  static void sum_some_tiles(int count, Unit& unit, const tile_operands& of,
+                             const kernel_rows& rows, work_between& work) {
+    if constexpr (A > 1)
+      if (count < A) return sum_some_tiles<A - 1, B>(count, unit, of, rows, work);
+    sum_tiles<A, B>(unit, of, rows, work);
   }
-  /// Sums (rows, 16) of the last column.
-  static void store_column(const tile_correlation_plan& plan, int q, const float* sums, int rows,
-                           const std::ptrdiff_t* targets, const output& to) {
-    bfloat* const y = to.y + q * block_pitch(plan);
-    for (int m = 0; m < rows; ++m, sums += tile_filters) {
-      if (targets[m] < 0) continue;
-      bfloat* const pixel = y + targets[m];
-      if (plan.out_block == tile_filters) {
-        store_sixteen(sums, pixel, to.add);
-        continue;
-      }
-      for (int k = 0; k < plan.out_block; ++k)
-        pixel[k] = bfloat::nearest((to.add ? pixel[k].exact() : 0.0f) + sums[k]);
-    }
+  /// The pixels that are left are copied within so many steps.
+  static void share_copies(work_between& work, std::ptrdiff_t steps) {
+    work.pixels = static_cast<int>((2 * work.planes->left() + steps - 1) / steps);
+  }
+  /// Weights are asked for within so many steps.
+  static void ask_for(work_between& work, const bfloat* weights, std::ptrdiff_t numbers,
+                      std::ptrdiff_t steps) {
+    constexpr std::ptrdiff_t line = 64 / sizeof(bfloat);
+    work.weights = weights;
+    work.weights_end = weights + numbers;
+    work.lines = static_cast<int>((2 * numbers / line + steps - 1) / steps);
   }
   /// Outputs that no tap reaches are zero.
   static void clear(const tile_correlation_plan& plan, int phase, const filter_range& filters,

@@ -6,6 +6,7 @@
 // as long as the products of a 1x1 window.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct phase_walk {
   std::vector<std::ptrdiff_t> offsets;  // of each step, from a tile's first row
   std::vector<std::ptrdiff_t> starts;   // of each tile, from the plane's beginning
   std::vector<std::ptrdiff_t> targets;  // of each row of each tile in y; -1: none
+  std::vector<int> last_rows;           // of the plane, that each tile reads
 
   /// `y_size` numbers of y are from sample to sample.
   phase_walk(const tile_correlation_plan& plan, int phase_index, std::size_t y_size)
@@ -35,17 +37,26 @@ struct phase_walk {
     offsets.reserve(static_cast<std::size_t>(steps));
     for (int i = 0; i < steps; ++i) offsets.push_back(plan.step_offset(phase, i));
     starts.reserve(tiles);
+    last_rows.reserve(tiles);
     targets.resize(tiles * tile_rows);
     int next = 0;  // the first position that no tile before has
     for (int tile = 0; tile < plan.tiles(phase); ++tile) {
       const int start = plan.tile_start(phase, tile);
       starts.push_back(std::ptrdiff_t{start} * plan.columns.step * plan.pixel);
+      last_rows.push_back(last_row(plan, start));
       list_targets(plan, start, next, y_size, targets.data() + std::ptrdiff_t{tile} * tile_rows);
       next = start + tile_rows;
     }
   }
 
  private:
+  /// The zeros to the right of a row are those to the left of the next one.
+  [[nodiscard]] int last_row(const tile_correlation_plan& plan, int start) const {
+    const tile_phase rows = plan.row_phase(phase);
+    const int i =
+        std::min(rows.outputs - 1, (start + tile_rows - 1) / plan.together / plan.output_pitch());
+    return (i + 1) * plan.rows.step + rows.first + rows.taps - 1;
+  }
   void list_targets(const tile_correlation_plan& plan, int start, int next, std::size_t y_size,
                     std::ptrdiff_t* to) const {
     const tile_phase rows = plan.row_phase(phase), columns = plan.column_phase(phase);
