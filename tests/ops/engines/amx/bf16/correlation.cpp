@@ -128,6 +128,9 @@ TEST_CASE("amx: sums are made in the stated order where an input is read in plac
     check_order({{channels, 4, 8}, 17, 1, 1, 0}, 2);    // whole tiles
     check_order({{channels, 9, 8}, 32, 3, 1, 0}, 1);    // a window that has no padding
     check_order({{channels, 11, 11}, 48, 1, 2, 0}, 1);  // dgrad
+    check_order({{channels, 8, 12}, 48, 1, 2, 0}, 3);   // dgrad of whole cells of a pixel and zeros
+    check_order({{channels, 9, 6}, 32, 1, 3, 0}, 2);
+    check_order({{channels, 8, 12}, 48, 1, 2, 1}, 2);
   }
 }
 

@@ -102,14 +102,13 @@ class tile_correlation {
       work.planes = &filler.emplace(plan, x, plan.together, x_size, planes);
       x = planes;
     }
+    if (!to.add && static_cast<int>(walks.size()) < plan.phases() && cell_of(plan) == 1)
+      clear(plan, filters, to);
     for (const phase_walk& walk : walks) {
       run_phase(plan, walk, filters, x, weights, to, work);
       weights += plan.phase_weights(walk.phase);
     }
     work.sums.finish();
-    if (!to.add)
-      for (int phase = 0; phase < plan.phases(); ++phase)
-        if (plan.is_empty(phase)) clear(plan, phase, filters, to);
   }
 
   void run_phase(const tile_correlation_plan& plan, const phase_walk& walk,
@@ -150,9 +149,13 @@ class tile_correlation {
                      .tile = tile};
     const bool lines = plan.out_block == tile_channels;
     const std::ptrdiff_t pitch = block_pitch(plan);
-    kernel_rows rows{.second = B == 1 ? 0 : lines ? tile_filters : pitch, .add = all.to.add};
-    constexpr std::ptrdiff_t cached = 262144;  // numbers of weights
-    const auto at_once = 2 * static_cast<int>(std::max<std::ptrdiff_t>(1, cached / (2 * column)));
+    kernel_rows rows{.second = B == 1  ? 0
+                               : lines ? tile_filters
+                                       : pitch,
+                     .add = all.to.add,
+                     .cell = all.to.add ? 1 : cell_of(plan),
+                     .row = std::ptrdiff_t{plan.out.width} * plan.out_block};
+    const int at_once = columns_at_once(column, filters.last - filters.first);
     for (int part = filters.first; part < filters.last; part += at_once) {
       const int end = std::min(filters.last, part + at_once);
       const std::ptrdiff_t all_steps =
@@ -178,6 +181,13 @@ class tile_correlation {
       }
     }
   }
+  /// Columns whose weights pass over all pixels before the next ones do. The second-level cache, of
+  /// 2 MiB, holds these, the next ones and the planes. A pass fewer leaves more time to fill planes.
+  static int columns_at_once(std::ptrdiff_t column, int columns) {
+    constexpr std::ptrdiff_t most = 262144, of_a_part = 81920;  // numbers
+    if (column * columns <= most) return columns;
+    return 2 * static_cast<int>(std::max<std::ptrdiff_t>(1, of_a_part / (2 * column)));
+  }
   template <int A, int B>
   static void sum_some_tiles(int count, Unit& unit, const tile_operands& of,
                              const kernel_rows& rows, work_between& work) {
@@ -197,18 +207,33 @@ class tile_correlation {
     work.weights_end = weights + numbers;
     work.lines = static_cast<int>((2 * numbers / line + steps - 1) / steps);
   }
-  /// Outputs that no tap reaches are zero.
-  static void clear(const tile_correlation_plan& plan, int phase, const filter_range& filters,
+  /// dgrad of 1x1 windows: of t x t pixels the first alone has a tap. Their other pixels are zeroed
+  /// with it where the image consists of such cells; where not, 1.
+  static int cell_of(const tile_correlation_plan& plan) {
+    const int t = plan.rows.output_step;
+    return plan.backward && plan.rows.window == 1 && plan.rows.padding == 0 &&
+                   plan.out_block == tile_channels && plan.out.height % t == 0 &&
+                   plan.out.width % t == 0
+               ? t
+               : 1;
+  }
+  /// Outputs that no tap reaches are zero. Written in the order of the memory, before the others.
+  static void clear(const tile_correlation_plan& plan, const filter_range& filters,
                     const output& to) {
-    const tile_phase rows = plan.row_phase(phase), columns = plan.column_phase(phase);
     const int of_block = std::max(1, plan.out_block / tile_filters);
+    const std::ptrdiff_t pixel = plan.out_block, row = pixel * plan.out.width;
     for (int n = 0; n < plan.together; ++n)
       for (int b = filters.first / of_block; b < filters.last / of_block; ++b) {
-        bfloat* const block =
-            to.y + static_cast<std::ptrdiff_t>(to.sample) * n + b * block_pitch(plan);
-        for (int i = 0; i < rows.outputs; ++i)
-          for (int j = 0; j < columns.outputs; ++j)
-            std::fill_n(block + output_pixel(plan, rows, columns, i, j), plan.out_block, bfloat{});
+        bfloat* y = to.y + static_cast<std::ptrdiff_t>(to.sample) * n + b * block_pitch(plan);
+        for (int h = 0; h < plan.out.height; ++h, y += row) {
+          if (plan.rows.phase(h % plan.rows.output_step).taps == 0) {
+            std::fill_n(y, row, bfloat{});
+            continue;
+          }
+          for (int l = 0; l < plan.out.width; ++l)
+            if (plan.columns.phase(l % plan.columns.output_step).taps == 0)
+              std::fill_n(y + l * pixel, pixel, bfloat{});
+        }
       }
   }
   static std::ptrdiff_t block_pitch(const tile_correlation_plan& plan) {

@@ -43,6 +43,17 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
   store_sixteen(sums + 16, y + 16, false);
 }
 
+/// y = 32 sums, and zeros in the rest of cell x cell pixels.
+inline void store_cell(const float* sums, bfloat* y, int cell, std::ptrdiff_t row) {
+  for (int i = 0; i < cell; ++i, y += row)
+    for (int j = 0; j < cell; ++j) {
+      if (i + j == 0)
+        store_line(sums, y);
+      else
+        std::fill_n(y + std::ptrdiff_t{j} * tile_channels, tile_channels, bfloat{});
+    }
+}
+
 /// The rows of sums of a kernel, (rows, 16) or (rows, 32), and where they go.
 struct kernel_rows {
   const std::ptrdiff_t* targets = nullptr;  // of each row from y; -1: none
@@ -50,6 +61,8 @@ struct kernel_rows {
   bfloat* y = nullptr;
   std::ptrdiff_t second = 0;  // from the first 16 of a row to the others; 0: there are none
   bool add = false;
+  int cell = 1;            // y has zeros in the rest of cell x cell pixels from each target on,
+  std::ptrdiff_t row = 0;  // numbers from row to row of pixels, which are lines
 };
 
 class deferred_sums {
@@ -77,6 +90,10 @@ class deferred_sums {
             store_sixteen(sums, y, true);
             if (of_.second != 0) store_sixteen(sums + tile_filters, y + of_.second, true);
           });
+    else if (of_.cell > 1)
+      run_rows(
+          count, [this](const float* sums, bfloat* y)
+                     __attribute__((always_inline)) { store_cell(sums, y, of_.cell, of_.row); });
     else if (of_.second == tile_filters)
       run_rows(
           count,
