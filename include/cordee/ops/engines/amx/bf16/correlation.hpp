@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
@@ -104,81 +105,103 @@ class tile_correlation {
     }
     if (!to.add && static_cast<int>(walks.size()) < plan.phases() && cell_of(plan) == 1)
       clear(plan, filters, to);
+    std::vector<phase_operands> phases;
+    phases.reserve(walks.size());
     for (const phase_walk& walk : walks) {
-      run_phase(plan, walk, filters, x, weights, to, work);
+      phases.emplace_back(phase_operands{walk, weights});
       weights += plan.phase_weights(walk.phase);
     }
+    // Phases whose steps are one pixel have tiles of one shape.
+    const std::size_t at_once = plan.pixel == tile_channels ? walks.size() : 1;
+    for (std::size_t i = 0; i < walks.size(); i += at_once)
+      run_phases(plan, {phases.data() + i, at_once}, filters, x, to, work);
     work.sums.finish();
   }
 
-  void run_phase(const tile_correlation_plan& plan, const phase_walk& walk,
-                 const filter_range& filters, const bfloat* x, const bfloat* weights,
-                 const output& to, work_between& work) const {
-    const int bytes = plan.chunk_bytes(walk.phase);
+  struct phase_operands {
+    const phase_walk& walk;
+    const bfloat* weights;
+
+    [[nodiscard]] int tiles() const { return static_cast<int>(walk.starts.size()); }
+    [[nodiscard]] int steps() const { return static_cast<int>(walk.offsets.size()); }
+  };
+  void run_phases(const tile_correlation_plan& plan, std::span<const phase_operands> phases,
+                  const filter_range& filters, const bfloat* x, const output& to,
+                  work_between& work) const {
+    const int bytes = plan.chunk_bytes(phases[0].walk.phase);
     tile_shapes shapes;
     for (int t = 0; t < 4; ++t) shapes.set(t, tile_rows, tile_bytes);
     for (int t = 4; t < 6; ++t) shapes.set(t, tile_rows, bytes);
     for (int t = 6; t < 8; ++t) shapes.set(t, bytes / 4, tile_bytes);
     Unit unit(shapes);
     const int pairs_end = filters.first + (filters.last - filters.first) / 2 * 2;
-    const phase_operands all{plan, walk, x, weights, to};
-    run_filters<2, 2>(unit, all, {filters.first, pairs_end}, work);
-    run_filters<4, 1>(unit, all, {pairs_end, filters.last}, work);
+    run_filters<2, 2>(unit, plan, phases, {filters.first, pairs_end}, x, to, work);
+    run_filters<4, 1>(unit, plan, phases, {pairs_end, filters.last}, x, to, work);
   }
-  struct phase_operands {
-    const tile_correlation_plan& plan;
-    const phase_walk& walk;
-    const bfloat* x;
-    const bfloat* weights;  // of the phase
-    const output& to;
-  };
-  /// By kernels of A tiles of pixels and B of filters.
+  /// By kernels of A tiles of pixels and B of filters. Phases are computed in turn, since they write
+  /// neighbours of one image.
   template <int A, int B>
-  static void run_filters(Unit& unit, const phase_operands& all, const filter_range& filters,
-                          work_between& work) {
-    const tile_correlation_plan& plan = all.plan;
-    const phase_walk& walk = all.walk;
-    const int tiles = static_cast<int>(walk.starts.size()),
-              steps = static_cast<int>(walk.offsets.size());
-    const std::ptrdiff_t tile = plan.weight_tile(walk.phase), column = steps * tile;
+  static void run_filters(Unit& unit, const tile_correlation_plan& plan,
+                          std::span<const phase_operands> phases, const filter_range& filters,
+                          const bfloat* x, const output& to, work_between& work) {
+    const std::ptrdiff_t tile = plan.weight_tile(phases[0].walk.phase);
+    std::ptrdiff_t steps = 0, all_steps = 0;  // all: of a column's kernels
+    int tiles = 0;
+    for (const phase_operands& phase : phases) {
+      steps += phase.steps();
+      all_steps += std::ptrdiff_t{(phase.tiles() + A - 1) / A} * phase.steps();
+      tiles = std::max(tiles, phase.tiles());
+    }
+    kernel_rows rows{.second = B == 1                            ? 0
+                               : plan.out_block == tile_channels ? tile_filters
+                                                                 : block_pitch(plan),
+                     .add = to.add,
+                     .cell = to.add ? 1 : cell_of(plan),
+                     .row = std::ptrdiff_t{plan.out.width} * plan.out_block};
+    const int at_once = columns_at_once(steps * tile, filters.last - filters.first);
+    for (int part = filters.first; part < filters.last; part += at_once) {
+      const filter_range now{part, std::min(filters.last, part + at_once)},
+          next{now.last, std::min(filters.last, now.last + at_once)};
+      for (int t = 0; t < tiles; t += A)
+        for (const phase_operands& phase : phases) {
+          if (t >= phase.tiles()) continue;
+          const int count = std::min(A, phase.tiles() - t);
+          if (work.planes != nullptr) {
+            work.planes->reach(phase.walk.last_rows[static_cast<std::size_t>(t + count - 1)]);
+            if (t == 0) work.share_copies(all_steps * ((now.last - part + B - 1) / B));
+          }
+          const std::ptrdiff_t column = phase.steps() * tile,
+                               numbers = next.first == next.last
+                                             ? 0
+                                             : (next.last - next.first) * column / phase.tiles();
+          work.ask_for(phase.weights + next.first * column + t * numbers, count * numbers,
+                       (now.last - part + B - 1) / B * phase.steps());
+          run_pixels<A, B>(unit, plan, phase, t, count, now, x, to, rows, work);
+        }
+    }
+  }
+  template <int A, int B>
+  static void run_pixels(Unit& unit, const tile_correlation_plan& plan, const phase_operands& phase,
+                         int first, int count, const filter_range& filters, const bfloat* x,
+                         const output& to, kernel_rows& rows, work_between& work) {
+    const std::ptrdiff_t tile = plan.weight_tile(phase.walk.phase), column = phase.steps() * tile,
+                         pitch = block_pitch(plan);
     tile_operands of{.x = {},
                      .x_pitch = std::ptrdiff_t{plan.columns.step} * plan.pixel * 2,
-                     .offsets = walk.offsets.data(),
-                     .steps = steps,
+                     .offsets = phase.walk.offsets.data(),
+                     .steps = phase.steps(),
                      .weights = nullptr,
                      .tile = tile};
+    for (int a = 0; a < count; ++a)
+      of.x[a] = x + phase.walk.starts[static_cast<std::size_t>(first + a)];
+    rows.targets = phase.walk.targets.data() + std::ptrdiff_t{first} * tile_rows;
+    rows.rows = count * tile_rows;
     const bool lines = plan.out_block == tile_channels;
-    const std::ptrdiff_t pitch = block_pitch(plan);
-    kernel_rows rows{.second = B == 1  ? 0
-                               : lines ? tile_filters
-                                       : pitch,
-                     .add = all.to.add,
-                     .cell = all.to.add ? 1 : cell_of(plan),
-                     .row = std::ptrdiff_t{plan.out.width} * plan.out_block};
-    const int at_once = columns_at_once(column, filters.last - filters.first);
-    for (int part = filters.first; part < filters.last; part += at_once) {
-      const int end = std::min(filters.last, part + at_once);
-      const std::ptrdiff_t all_steps =
-          std::ptrdiff_t{(tiles + A - 1) / A} * ((end - part + B - 1) / B) * steps;
-      ask_for(work, all.weights + end * column,
-              (std::min(filters.last, end + at_once) - end) * column, all_steps);
-      for (int t = 0; t < tiles; t += A) {
-        const int count = std::min(A, tiles - t);
-        for (int a = 0; a < count; ++a)
-          of.x[a] = all.x + walk.starts[static_cast<std::size_t>(t + a)];
-        rows.targets = walk.targets.data() + std::ptrdiff_t{t} * tile_rows;
-        rows.rows = count * tile_rows;
-        if (work.planes != nullptr) {
-          work.planes->reach(walk.last_rows[static_cast<std::size_t>(t + count - 1)]);
-          if (t == 0) share_copies(work, all_steps);
-        }
-        for (int q = part; q < end; q += B) {
-          of.weights = all.weights + q * column;
-          rows.y = all.to.y + (lines ? q / 2 : q) * pitch;
-          sum_some_tiles<A, B>(count, unit, of, rows, work);
-          if (plan.out_block < tile_filters) work.sums.take(plan.out_block);
-        }
-      }
+    for (int q = filters.first; q < filters.last; q += B) {
+      of.weights = phase.weights + q * column;
+      rows.y = to.y + (lines ? q / 2 : q) * pitch;
+      sum_some_tiles<A, B>(count, unit, of, rows, work);
+      if (plan.out_block < tile_filters) work.sums.take(plan.out_block);
     }
   }
   /// Columns whose weights pass over all pixels before the next ones do. The second-level cache, of
@@ -194,18 +217,6 @@ class tile_correlation {
     if constexpr (A > 1)
       if (count < A) return sum_some_tiles<A - 1, B>(count, unit, of, rows, work);
     sum_tiles<A, B>(unit, of, rows, work);
-  }
-  /// The pixels that are left are copied within so many steps.
-  static void share_copies(work_between& work, std::ptrdiff_t steps) {
-    work.pixels = static_cast<int>((2 * work.planes->left() + steps - 1) / steps);
-  }
-  /// Weights are asked for within so many steps.
-  static void ask_for(work_between& work, const bfloat* weights, std::ptrdiff_t numbers,
-                      std::ptrdiff_t steps) {
-    constexpr std::ptrdiff_t line = 64 / sizeof(bfloat);
-    work.weights = weights;
-    work.weights_end = weights + numbers;
-    work.lines = static_cast<int>((2 * numbers / line + steps - 1) / steps);
   }
   /// dgrad of 1x1 windows: of t x t pixels the first alone has a tap. Their other pixels are zeroed
   /// with it where the image consists of such cells; where not, 1.

@@ -26,6 +26,17 @@ struct work_between {
   int lines = 0;  // of weights, at each step
   int rows = 0;   // of sums, at each step
 
+  /// The pixels that are left are copied within so many steps.
+  void share_copies(std::ptrdiff_t steps) {
+    pixels = static_cast<int>((2 * planes->left() + steps - 1) / steps);
+  }
+  /// Weights are asked for within so many steps.
+  void ask_for(const bfloat* first, std::ptrdiff_t numbers, std::ptrdiff_t steps) {
+    constexpr std::ptrdiff_t line = 64 / sizeof(bfloat);
+    weights = first;
+    weights_end = first + numbers;
+    lines = static_cast<int>((2 * numbers / line + steps - 1) / steps);
+  }
   [[gnu::always_inline]] void run(int step) {
     if (step % 2 == 0) {
       sums.run(rows);
