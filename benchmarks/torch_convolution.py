@@ -5,9 +5,10 @@
 
     torch_convolution.py BENCH_CONVOLUTION [DEPTH [BATCH [ROUNDS [REPS [THREADS [WINDOW]]]]]]
 
-The programs run in turn, REPS repetitions each time; figures are minima. PyTorch's tensors are channels_last, in fp32
-and in bf16. Layers have windows of WINDOW pixels (3; 0: all). Shares are of the peak of AMX's tiles for rows in bf16 if
-bench_convolution has measured it, else of the multiply-add units.
+The programs run in turn, REPS repetitions each time; figures are minima. Both call each pass several times in a row, so
+operands are in the caches as far as they fit. PyTorch's tensors are channels_last, in fp32 and in bf16. Layers have
+windows of WINDOW pixels (3; 0: all). Shares are of the peak of AMX's tiles for rows in bf16 if bench_convolution has
+measured it, else of the multiply-add units.
 """
 import re
 import subprocess
@@ -64,7 +65,7 @@ def main():
     least, peaks, layers = {}, {}, {}
     for _ in range(rounds):
         lines = subprocess.run([bench, "--depth", str(depth), "--batch", str(batch), "--reps", str(reps),
-                                "--threads", str(threads), "--lines", "1"],
+                                "--threads", str(threads), "--lines", "1", "--again", "3"],
                                text=True, check=True, capture_output=True).stdout.splitlines()
         for line in lines:
             key, value = line.rsplit(" ", 1)
