@@ -28,8 +28,8 @@ string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_tr
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
 # its own thread, and what they share is the transport.
 string(APPEND cordee_seldom_tsan "|/comm/([a-z]+/)*(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method|gathered|low_rank")
-string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|nodes|one_shot|power_of_two_remap|power_sgd")
-string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|wire)[.]cpp$")
+string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|majority_vote|nodes|one_shot|power_of_two_remap|power_sgd")
+string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|two_stage|wire)[.]cpp$")
 
 # The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of
 # the other cases, and repetitions with a register of 16 bytes beside the full one or with fp16 beside bf16. ThreadSanitizer:

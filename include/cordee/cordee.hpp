@@ -16,6 +16,7 @@
 #include <cordee/comm/reducers/halving_doubling.hpp>
 #include <cordee/comm/reducers/hierarchical.hpp>
 #include <cordee/comm/reducers/hybrid.hpp>
+#include <cordee/comm/reducers/majority_vote.hpp>
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/nodes.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
@@ -29,6 +30,7 @@
 #include <cordee/comm/reducers/torus_ring.hpp>
 #include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
+#include <cordee/comm/reducers/two_stage.hpp>
 #include <cordee/comm/reducers/wire.hpp>
 #include <cordee/comm/subgroup.hpp>
 #include <cordee/comm/topologies/adjacency.hpp>
@@ -125,6 +127,7 @@
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/on_host.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>

@@ -14,6 +14,7 @@
 #include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/majority_vote.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/nn/adversarial.hpp>
@@ -124,6 +125,8 @@ TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   resumes<fp32>("the largest of each tensor", sgd{.momentum = 0.9}, falling, [](threads comm) {
     return gathered{comm, top_k{.fraction = 0.5}};
   });
+  resumes<fp32>("the majority of momenta's signs", sgd{.momentum = 0.9}, falling,
+                [](threads comm) { return majority_vote{comm}; });
   resumes<fp32>("Adasum", sgd{.momentum = 0.9}, falling, [](threads comm) { return adasum{comm}; });
   resumes<fp32>("gossip", decentlam{.momentum = 0.5}, falling, [](threads comm) {
     return gossip{comm, topologies::one_peer{}};

@@ -4,6 +4,7 @@
 // An invalid pairing of optimizer and reducer does not compile.
 #include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/majority_vote.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
@@ -14,6 +15,8 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/on_host.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
+#include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/trainer.hpp>
@@ -70,6 +73,10 @@ void compose(threads comm) {
   trainer run{model, on_host{local_steps{sgd{}, 8}}, learning_rate, ring{comm}};
 #elif defined(ON_HOST_OVER_SHARDED)
   trainer run{model, on_host{sgd{}}, learning_rate, sharded{ring{comm}}};
+#elif defined(DIFFERENCES_OVER_SIGNS)
+  trainer run{model, outer_momentum{local_steps{sgd{}, 8}}, learning_rate, majority_vote{comm}};
+#elif defined(FIRST_STAGE_OVER_COMPRESSED)
+  trainer run{model, clip{one_bit_adam{}}, learning_rate, compressed{ring{comm}, fp16{}}};
 #elif defined(WEIGHTS_OVER_COMPRESSED)
   trainer run{model, decentlam{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #else

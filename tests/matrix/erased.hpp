@@ -58,12 +58,13 @@ struct any_radius<agreement::mixing> {
 };
 
 /// Any reducer with these traits.
-template <class Communicator, agreement Offers, bool Lossless, int Slots>
+template <class Communicator, agreement Offers, bool Lossless, int Slots, bool SignsOnly = false>
 struct any_reducer : any_radius<Offers> {
   using communicator_type = Communicator;
   static constexpr agreement offers = Offers;
   static constexpr bool lossless = Lossless;
   static constexpr int slots = Slots;
+  static constexpr bool signs_only = SignsOnly;
 
   Communicator comm;
   std::function<std::size_t(std::size_t)> scratch_size;
@@ -86,15 +87,16 @@ auto wrapped(const R& r) {
   if constexpr (cordee::detail::comm::InitializableOn<R, float, cpu>) {
     return r;  // the only one with these traits
   } else {
-    any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots == 0 ? 0 : 2> any{
-        {},
-        r.comm,
-        [r](std::size_t n) { return r.template scratch<float>(n); },
-        [r](const auto& m, const step_info& info) {
-          bucket_view<float, cpu, R::slots> own{m.layout, m.values, {}, m.scratch};
-          std::copy_n(m.slots.begin(), own.slots.size(), own.slots.begin());
-          r.mix(own, info, cpu::stream{});
-        }};
+    any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots == 0 ? 0 : 2,
+                requires { requires R::signs_only; }>
+        any{{},
+            r.comm,
+            [r](std::size_t n) { return r.template scratch<float>(n); },
+            [r](const auto& m, const step_info& info) {
+              bucket_view<float, cpu, R::slots> own{m.layout, m.values, {}, m.scratch};
+              std::copy_n(m.slots.begin(), own.slots.size(), own.slots.begin());
+              r.mix(own, info, cpu::stream{});
+            }};
     if constexpr (cordee::detail::comm::HasSpectralRadius<R>) {
       any.radius_of = [r](momentum_form c) { return r.spectral_radius(c); };
       any.remedies = [r](momentum_form c) { return r.remedies(c); };
@@ -120,6 +122,8 @@ constexpr char letter_of(cordee::detail::train::pairing_error error) {
       return 'a';
     case cordee::detail::train::pairing_error::weights_rounded:
       return 'b';
+    case cordee::detail::train::pairing_error::magnitudes_lost:
+      return 'd';
     case cordee::detail::train::pairing_error::mixing_not_doubly_stochastic:
       return 'c';
     default:

@@ -23,11 +23,20 @@ struct named_reducer {
   std::variant<maker<any_reducer<threads, agreement::exact, true, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 2>>,
+               maker<any_reducer<threads, agreement::exact, false, 2, true>>,
                maker<any_reducer<threads, agreement::mixing, true, 0>>,
                maker<any_reducer<self_comm, agreement::exact, true, 0>>,
                maker<server<threads, asynchronous>>>
       make;
   double learning_rate = 1;  // times the optimizer's
+};
+
+/// Signs times the magnitude of a gradient, for the learning rates of mean gradients.
+struct scaled_votes : majority_vote<threads> {
+  void mix(bucket_view<float, cpu, 1> m, const step_info& info, cpu::stream s) const {
+    majority_vote::mix(m, info, s);
+    for (float& x : m.values) x *= 0.02f;
+  }
 };
 
 /// Every exact reducer, and compressed{...} of each that is CompressibleOn.
@@ -69,6 +78,10 @@ inline std::vector<named_reducer> exact_reducers() {
   all.push_back({"power_sgd{ring}, rank 1", over([](threads comm) {
                    return power_sgd{ring{comm}, {.rank = 1}};
                  })});
+  all.push_back({"two_stage{ring, gathered, 10}", over([](threads comm) {
+                   return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 10};
+                 })});
+  all.push_back({"majority_vote", over([](threads comm) { return scaled_votes{{comm}}; })});
   // From the mean to four times that (orthogonal gradients), at half the learning rate.
   all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});
   return all;

@@ -18,6 +18,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -142,6 +143,12 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
   all_described<decentlam_over<lars>>(
       {}, {{.optimizer = {.momentum = 0.5}}, {.momentum_correction = false}});
   all_described<clip<sgd>>({}, {{.optimizer = {.momentum = 0.5}}, {.max_norm = 3}, {.epsilon = 0}});
+  all_described<one_bit_adam>({}, {{.beta1 = 0.5},
+                                   {.beta2 = 0.5},
+                                   {.epsilon = 1},
+                                   {.weight_decay = 1},
+                                   {.weight_decay = 0.5, .decay_on = kind::bias},
+                                   {.start_epoch = 2}});
   all_described<outer_momentum<local_steps<sgd>>>({}, {{.optimizer = {.period = 3}},
                                                        {.outer = {.momentum = 0.5}},
                                                        {.outer = {.learning_rate = 0.5}},

@@ -18,6 +18,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
@@ -86,5 +87,7 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         qg_dmsgd{.weight_decay = decay, .nesterov = true},
         adapt_while_combine{lars{.weight_decay = decay}}, clip{sgd{.weight_decay = decay}, 0.5},
         local_steps{sgd{.weight_decay = decay}, 2},
+        one_bit_adam{.weight_decay = decay, .start_epoch = 0},
+        one_bit_adam{.weight_decay = decay, .start_epoch = 1e9},
         outer_momentum{local_steps{sgd{.weight_decay = decay}, 2}});
 }

@@ -243,6 +243,34 @@ def outer_momentum(inner, mu, rate, nesterov, per_rate, period=2):
     return step
 
 
+def majority_vote(mu, decay=0.01):
+    """Signum with majority vote: a zero votes 1 in even steps, -1 in odd ones; a tie goes to rank (step mod ranks)"""
+    def step(w, g, k, t, lr, s, mix):
+        s["m"] = mu * s.get("m", 0.0) + (1 - mu) * g
+        votes = np.where(s["m"] == 0, 1 if t % 2 == 1 else -1, np.sign(s["m"]))
+        total = votes.sum(axis=0)
+        sign = np.where(total == 0, votes[(t - 1) % len(votes)], np.sign(total))
+        return w - lr * (sign + decay_of(k, decay) * w)
+    return step
+
+
+def one_bit_adam(start, beta1=0.9, beta2=0.999, eps=1e-8, decay=0.01):
+    """Of a step t > start the ranks exchange the signs of momenta, times their mean magnitude, with error feedback"""
+    def step(w, g, k, t, lr, s, mix):
+        ranks, n = g.shape
+        m, v = s.get("m", np.zeros(n)), s.get("v", np.zeros(n))
+        if t <= start:
+            g = g.mean(axis=0)
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+        else:
+            x = beta1 * m + (1 - beta1) * g + s.get("e", 0.0)
+            code = x if ranks == 1 else np.where(x < 0, -1, 1) * np.abs(x).mean(axis=1, keepdims=True)
+            s["e"], m = x - code, code.mean(axis=0)
+        s["m"], s["v"] = m, v
+        return w - lr * (np.where(v == 0, 0, m / (np.sqrt(v) + eps)) + decay_of(k, decay) * w)
+    return step
+
+
 def sgd_step(w, g, k, t, lr, s, mu=0.9):
     s["b"] = mu * s.get("b", 0 * w) + g + decay_of(k, 0.01) * w
     return w - lr * s["b"]
@@ -411,6 +439,9 @@ def main():
         on_ranks("local_steps{lamb}", ranks, post_local(lamb_step), [0.01, 0.01, 0.005, 0.005, 0.0025])
         on_ranks("outer_momentum, DiLoCo", ranks, outer_momentum(sgd_step, 0.9, 0.7, True, False), [0.1] * 4 + [0.05])
         on_ranks("outer_momentum, SlowMo", ranks, outer_momentum(sgd_step, 0.5, 1, False, True), [0.1, 0.1, 0.05, 0.05, 0.05])
+        on_ranks("majority_vote, signSGD", ranks, majority_vote(0), [0.1] * 5 + [0.05])
+        on_ranks("majority_vote, Signum", ranks, majority_vote(0.9), [0.1] * 5 + [0.05])
+        on_ranks("one_bit_adam", ranks, one_bit_adam(3), [0.01] * 3 + [0.002] * 4)
         sharpness_aware("SAM", ranks, falling, 0.1)
         sharpness_aware("ASAM", ranks, falling, 0.5, adaptive=True)
         sharpness_aware("LookSAM", ranks, [0.1] * 5, 0.1, period=2)

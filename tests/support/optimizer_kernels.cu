@@ -23,6 +23,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
@@ -90,6 +91,7 @@ template struct one_step<decentlam_over<adamw>>;
 template struct one_step<adapt_while_combine<sgd>>;
 template struct one_step<qg_dmsgd>;
 template struct one_step<local_steps<sgd>>;
+template struct one_step<one_bit_adam>;
 template struct one_step<outer_momentum<local_steps<sgd>>>;
 template struct one_step<clip<sgd>>;
 template struct one_step<clip<lars>>;

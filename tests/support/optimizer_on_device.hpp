@@ -26,6 +26,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>

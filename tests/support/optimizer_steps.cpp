@@ -70,6 +70,7 @@ int main() {
   matched.scale_by = muon_scale::match_rms_adamw;
   show("muon{adamw}, match_rms_adamw", muon{adamw{}, matched});
   show("muon{adamw} in bf16", muon{adamw{}, matrices(0.01)});
+  show("one_bit_adam", one_bit_adam{.weight_decay = 0.01, .start_epoch = 19});
   show("rmsprop", rmsprop{.weight_decay = 0.01});
   show("rmsprop, momentum", rmsprop{.momentum = 0.9, .weight_decay = 0.01});
   show("centered_rmsprop", centered_rmsprop{.momentum = 0.9, .weight_decay = 0.01});

@@ -13,6 +13,7 @@
 #include <cordee/comm/reducers/halving_doubling.hpp>
 #include <cordee/comm/reducers/hierarchical.hpp>
 #include <cordee/comm/reducers/hybrid.hpp>
+#include <cordee/comm/reducers/majority_vote.hpp>
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
 #include <cordee/comm/reducers/ring.hpp>
@@ -113,4 +114,5 @@ TEST_CASE("combinations: sgd over adasum and over codes leaves the same weights 
     return gathered{comm, top_k{.fraction = 0.5}};
   });
   check_alike("gathered{scaled_sign}", [](threads comm) { return gathered{comm, scaled_sign{}}; });
+  check_alike("majority_vote", [](threads comm) { return majority_vote{comm}; });
 }

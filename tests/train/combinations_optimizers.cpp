@@ -19,6 +19,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
@@ -62,6 +63,7 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("adamw", adamw{});
   check_as_one_rank("adamp", adamp{});
   check_as_one_rank("lion", lion{});
+  check_as_one_rank("one_bit_adam", one_bit_adam{.start_epoch = 1});
   check_as_one_rank("adan", adan{});
   check_as_one_rank("lans", lans{});
   check_as_one_rank("larc", larc{});

@@ -125,6 +125,17 @@ template <class O>
 inline constexpr norms_needed local_norms_of =
     norms_of<O> == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
 
+/// Whether the optimizer, or one inside it, exchanges momenta after a warm-up (one_bit_adam).
+template <class O>
+consteval bool compresses_momentum() {
+  if constexpr (requires { requires O::compresses_momentum; })
+    return true;
+  else if constexpr (requires(const O o) { o.optimizer; })
+    return compresses_momentum<std::remove_cvref_t<decltype(O::optimizer)>>();
+  else
+    return false;
+}
+
 /// optimizer.propose, or the gradients.
 template <class O, class Real, class D, int Slots>
 span_on<Real, D> proposal(const O& optimizer, const optimizer_view<Real, D, Slots>& v,

@@ -84,6 +84,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::train::check_model(model_);
     if constexpr (shards) detail::train::check_masters<M>(reducer_, options_.freeze);
     detail::train::freeze_layers(model_, options_.freeze);
+    detail::train::expect_same_stages(optimizer_, reducer_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
     detail::train::expect_same_trainers(model_, optimizer_, schedule_, reducer_, options_,
                                         segments(), buckets());

@@ -15,6 +15,7 @@
 #include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/comm/reducers/halving_doubling.hpp>
 #include <cordee/comm/reducers/hierarchical.hpp>
+#include <cordee/comm/reducers/majority_vote.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/torus_ring.hpp>
@@ -69,6 +70,8 @@ TEST_CASE("rounds: of every method on 1, 2, 3, 5, 8 and 16 ranks") {
     CHECK(rounds_of(ranks, [](auto comm) { return one_shot{comm}; }) ==
           std::min<std::size_t>(p - 1, 1));
     CHECK(rounds_of(ranks, [](auto comm) { return two_shot{comm}; }) ==
+          2 * std::min<std::size_t>(p - 1, 1));
+    CHECK(rounds_of(ranks, [](auto comm) { return majority_vote{comm}; }) ==
           2 * std::min<std::size_t>(p - 1, 1));
     CHECK(rounds_of(ranks, [](auto comm) {
             return gathered{comm, scaled_sign{}};

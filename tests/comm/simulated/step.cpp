@@ -12,7 +12,9 @@
 
 #include <cordee/comm/reducers/butterfly.hpp>
 #include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/comm/reducers/gossip.hpp>
+#include <cordee/comm/reducers/majority_vote.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/reducers/tree.hpp>
@@ -295,5 +297,21 @@ TEST_CASE("simulated step: profiles and stragglers outside their ranges are refu
     for (const auto& profile : {step_of({64}, {bad}), step_of({64}, {1}, bad),
                                 step_of({64}, {1}, 1, bad), step_of({64}, {1}, 1, 1, bad)})
       CHECK(contains(thrown(no_stragglers{}, profile), "step_profile: "));
+  }
+}
+
+TEST_CASE("simulated step: votes and codes have the bytes that they have over threads") {
+  const step_profile step = step_of({6400}, {0});
+  for (const std::size_t p : {1u, 2u, 4u, 5u}) {
+    const auto bytes = [&](const auto& make) {
+      return simulate_steps(static_cast<int>(p), step, make, slow_link).totals.bytes;
+    };
+    const std::size_t to_others = p * (p - 1);
+    CHECK(bytes([](auto comm) { return majority_vote{comm}; }) ==
+          2 * (p - 1) * 800 + 2 * to_others);
+    CHECK(bytes([](auto comm) { return gathered{comm, scaled_sign{}}; }) == to_others * (4 + 800));
+    CHECK(bytes([](auto comm) {
+            return gathered{comm, top_k{.fraction = 0.01}};
+          }) == to_others * 64 * 8);
   }
 }

@@ -116,5 +116,7 @@ TEST_CASE("optimizers on a GPU, emulated: groups, slow weights, averages, schedu
 TEST_CASE("optimizers on a GPU, emulated: local steps") {
   check(local_steps{sgd{}, 2});
   check(local_steps{adamw{}, 3});
+  check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 1});
+  check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 0});
   check(outer_momentum{local_steps{sgd{}, 2}});
 }

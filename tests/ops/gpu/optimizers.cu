@@ -72,5 +72,7 @@ TEST_CASE("optimizers on a GPU: groups, slow weights, averages, schedule-free") 
 TEST_CASE("optimizers on a GPU: clip, local_steps") {
   check(clip{sgd{}, 0.1});
   check(clip{local_steps{sgd{}, 2}, 0.1});
+  check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 1});
+  check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 0});
   check(outer_momentum{local_steps{sgd{}, 2}});
 }

@@ -15,10 +15,12 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/reducers/compressed.hpp>
+#include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/comm/reducers/gossip.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/reducers/solo.hpp>
+#include <cordee/comm/reducers/two_stage.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
@@ -32,6 +34,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
@@ -116,6 +119,13 @@ TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   any_continues_exactly("adamp", adamp{.delta = 1});
   any_continues_exactly("lion", lion{});
   any_continues_exactly("adan", adan{});
+  for (const int ranks : {1, 2, 3})
+    continues<fp32>(
+        "one_bit_adam", one_bit_adam{.start_epoch = 4},
+        [](threads comm) {
+          return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 4};
+        },
+        {}, ranks);
   any_continues_exactly("lans", lans{});
   any_continues_exactly("schedule_free_sgd", schedule_free_sgd{.warmup_steps = 4});
   any_continues_exactly("schedule_free_adamw", schedule_free_adamw{});

@@ -18,11 +18,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include <cordee/comm/reducers/encoded_wire.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
@@ -30,6 +32,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/device/phantom.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -170,46 +173,19 @@ struct gathered {
 
   /// Codes the segments of the bucket one by one; without a layout the bucket is one tensor.
   template <class Real, Device D>
-    requires(D::host_memory)
+    requires(D::host_memory || std::same_as<D, phantom>)
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
-    const std::size_t n = m.values.size;
-    Real *const x = m.values.data, *const e = m.slots[0].data;
-    for (std::size_t i = 0; i < n; ++i) x[i] += e[i];
-    std::fill_n(e, n, Real{});
     const int p = comm.size();
-    if (p == 1) return;
-
     std::size_t size = 0;  // of a code
     for_each_tensor(
         m, [&](std::size_t, std::size_t count) { size += code.template bytes<Real>(count); });
-    const detail::comm::rank_rows<std::byte, D> codes{m.scratch.data + workspace(n), size,
-                                                      p};  // (p, size)
-    const auto each = [&](int rank, const auto& f) {
-      std::byte* at = codes(rank).data;
-      for_each_tensor(m, [&](std::size_t first, std::size_t count) {
-        f(first, count, at);
-        at += code.template bytes<Real>(count);
-      });
-    };
-    const auto own = codes(comm.rank());
-    each(comm.rank(), [&](std::size_t first, std::size_t count, std::byte* at) {
-      if constexpr (has_workspace)
-        code.encode(count, x + first, at, m.scratch.data);
-      else
-        code.encode(count, x + first, at);
-      code.add(count, at, e + first);
-    });
-    for (std::size_t i = 0; i < n; ++i) {
-      e[i] = x[i] - e[i];
-      x[i] = 0;
-    }
+    const detail::comm::rank_rows<std::byte, D> codes{m.scratch.data + workspace(m.values.size),
+                                                      size, p};  // (p, size)
+    if constexpr (D::host_memory) encode(m, codes(comm.rank()).data);
+    if (p == 1) return;
     detail::comm::exchange_with_all<D>(
-        comm, [&](int) { return own; }, codes, s);
-    for (int rank = 0; rank < p; ++rank)
-      each(rank, [&](std::size_t first, std::size_t count, std::byte* at) {
-        code.add(count, at, x + first);
-      });
-    for (std::size_t i = 0; i < n; ++i) x[i] /= static_cast<Real>(p);
+        comm, [&](int) { return codes(comm.rank()); }, codes, s);
+    if constexpr (D::host_memory) add(m, codes);
   }
 
   /// One line for logs.
@@ -226,6 +202,44 @@ struct gathered {
       return Code::workspace(n);
     else
       return 0;
+  }
+
+  // x <- 0, and e <- x + e - code(x + e), of which the codes are written to `to`; of one rank x
+  // <- x + e
+  template <class View>
+  void encode(const View& m, std::byte* to) const {
+    const std::size_t n = m.values.size;
+    auto *const x = m.values.data, *const e = m.slots[0].data;
+    using Real = std::remove_pointer_t<decltype(m.values.data)>;
+    for (std::size_t i = 0; i < n; ++i) x[i] += e[i];
+    std::fill_n(e, n, Real{});
+    if (comm.size() == 1) return;
+    for_each_tensor(m, [&](std::size_t first, std::size_t count) {
+      if constexpr (has_workspace)
+        code.encode(count, x + first, to, m.scratch.data);
+      else
+        code.encode(count, x + first, to);
+      code.add(count, to, e + first);
+      to += code.template bytes<Real>(count);
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+      e[i] = x[i] - e[i];
+      x[i] = 0;
+    }
+  }
+  // x <- the mean of all ranks' codes
+  template <class View, class Rows>
+  void add(const View& m, const Rows& codes) const {
+    using Real = std::remove_pointer_t<decltype(m.values.data)>;
+    for (int rank = 0; rank < codes.ranks; ++rank) {
+      const std::byte* from = codes(rank).data;
+      for_each_tensor(m, [&](std::size_t first, std::size_t count) {
+        code.add(count, from, m.values.data + first);
+        from += code.template bytes<Real>(count);
+      });
+    }
+    for (std::size_t i = 0; i < m.values.size; ++i)
+      m.values.data[i] /= static_cast<Real>(codes.ranks);
   }
 
   // f(first number, numbers) of each tensor in the bucket, or of all numbers where it has none.

@@ -35,8 +35,8 @@ template <class R, class Real, class D, int slots>
 auto check_functions(const R& object, bucket_view<Real, D, slots> m, const step_info& info,
                      typename D::stream s, momentum_form form) {
   static_assert(MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
-                "reducer: its mix works on the CPU only (adasum, gathered and power_sgd do over "
-                "any transport): name "
+                "reducer: its mix works on the CPU only (adasum, gathered, majority_vote "
+                "and power_sgd do over any transport): name "
                 "another reducer, or train on the CPU");
   static_assert(
       MixesOn<R, Real, D> || (!D::host_memory && MixesOn<R, Real, cpu>),

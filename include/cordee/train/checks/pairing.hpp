@@ -6,12 +6,16 @@
 //   R::offers >= O::needs          loose < mixing < exact; exact if differences are exchanged
 //   a reducer that rounds (compressed) averages gradients only, since rounding errors of weights
 //   are as large as the differences between ranks that gossip is to remove
+//   majority_vote leaves signs of gradients, whose magnitude is the learning rate; differences of
+//   weights have their own
+//   one_bit_adam has an exact mean in its warm-up, whose end is that of the reducer's two_stage
 //   sharded divides the update of each tensor among ranks, which an optimizer must allow
 #pragma once
 
 #include <type_traits>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/preconditioner.hpp>
 
@@ -22,6 +26,7 @@ enum class pairing_error {
   none,
   gradients_not_averaged,
   weights_rounded,
+  magnitudes_lost,
   mixing_not_doubly_stochastic,
   update_not_divisible
 };
@@ -50,6 +55,25 @@ consteval bool exchanges_differences() {
     return false;
 }
 
+template <class R>
+concept IsTwoStage = requires(const R r) {
+  r.compressed;
+  r.start_epoch;
+};
+
+/// Throws usage_error if the optimizer's warm-up ends in another epoch than the reducer's.
+template <class O, class R>
+void expect_same_stages([[maybe_unused]] const O& optimizer, [[maybe_unused]] const R& reducer) {
+  if constexpr (!optim::compresses_momentum<O>() || !IsTwoStage<R>)
+    return;
+  else if constexpr (requires { requires O::compresses_momentum; })
+    expects(optimizer.start_epoch == reducer.start_epoch,
+            "trainer: one_bit_adam::start_epoch must be that of the reducer's two_stage: gradients "
+            "are averaged exactly before it, momenta compressed from there on");
+  else
+    expect_same_stages(optimizer.optimizer, reducer);
+}
+
 template <class O, class R>
 struct pairing {
   static consteval bool refuses_parts() {
@@ -60,9 +84,12 @@ struct pairing {
   }
   static constexpr bool averages_gradients =
       O::needs == agreement::exact || exchanges_differences<O>();
+  static constexpr bool loses_magnitudes =
+      requires { requires R::signs_only; } && O::needs != agreement::exact;
   static constexpr pairing_error error =
       R::offers != agreement::exact && averages_gradients ? pairing_error::gradients_not_averaged
       : !R::lossless && !averages_gradients               ? pairing_error::weights_rounded
+      : loses_magnitudes                                  ? pairing_error::magnitudes_lost
       : R::offers < O::needs ? pairing_error::mixing_not_doubly_stochastic
       : refuses_parts()      ? pairing_error::update_not_divisible
                              : pairing_error::none;
@@ -84,14 +111,22 @@ struct require_compatible {
                 "this optimizer averages weights, whose differences between ranks are lost in a "
                 "reducer that rounds: use a lossless reducer, or an optimizer that averages "
                 "gradients");
+  static_assert(error != pairing_error::magnitudes_lost,
+                "majority_vote leaves signs, and this optimizer exchanges differences of weights, "
+                "whose magnitudes are its step: use compressed or gathered, or an optimizer that "
+                "averages gradients");
   static_assert(error != pairing_error::mixing_not_doubly_stochastic,
                 "this optimizer needs one multiplication by a doubly stochastic matrix per step: "
                 "use gossip or an exact reducer, or wrap the optimizer in local_steps");
   static_assert(error != pairing_error::update_not_divisible,
                 "sharded divides the update of each tensor among the ranks: use an optimizer that "
                 "averages gradients and steps on each number alone or by norms of tensors. adamp "
-                "needs whole rows, kfac the whole gradient, muon whole matrices; local_steps and "
+                "needs whole rows, kfac the whole gradient, muon whole matrices, one_bit_adam its "
+                "momentum; local_steps and "
                 "optimizers of neighbours have other weights on each rank");
+  static_assert(!optim::compresses_momentum<O>() || R::lossless || IsTwoStage<R>,
+                "the warm-up of one_bit_adam needs an exact mean: two_stage{ring{comm}, reducer, "
+                "start_epoch} around the compressed reducer");
   static_assert(!optim::UpdatesOnHost<O> || (R::slots == 0 && !comm::ShardsUpdate<R>),
                 "on_host: a reducer's own memory would stay on the GPU, and sharded runs on CPUs: "
                 "use a reducer without residuals, and the one inside sharded");

@@ -253,8 +253,9 @@ class bucket_exchange {
  private:
   static constexpr bool on_host = planes_type::on_host;
   static constexpr bool exact = O::needs == agreement::exact;
-  static constexpr bool can_measure_noise =
-      exact && !on_host && !comm::single_rank<typename R::communicator_type>;
+  static constexpr bool can_measure_noise = exact && !detail::optim::compresses_momentum<O>() &&
+                                            !on_host &&
+                                            !comm::single_rank<typename R::communicator_type>;
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
   static constexpr bool norms_early = detail::optim::norms_of<O> == norms_needed::before_propose;
   static constexpr bool checks_early = !exact || norms_early;
