@@ -116,7 +116,11 @@ if(TARGET plan)
   cordee_refuses(plan.network "--network: .vgg. is none of resnet20" --network vgg)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
   cordee_example(plan.wire MATCH "gradients in rank4.*reducer +[a-z-]+, rank 4" ARGS --batch 2048 --ranks 64 --wire rank4)
-  cordee_refuses(plan.wire.unknown "--wire: .rank0. is none of fp32, fp16, rank1" --wire rank0)
+  cordee_example(plan.wire.vote MATCH "reducer +majority vote, .*exchange +[0-9.]+ MB sent" ARGS --batch 256 --ranks 8 --wire vote)
+  cordee_example(plan.local_steps MATCH "gradients in int8, every 64 steps.*, 8 bits,.*exchange +[0-9.]+ MB sent"
+    ARGS --batch 256 --ranks 8 --wire int8 --local-steps 64)
+  cordee_refuses(plan.local_steps.vote "vote leaves signs" --wire vote --local-steps 2)
+  cordee_refuses(plan.wire.unknown "--wire: .rank0. is none of fp32, fp16, int8, sign, vote, rank1" --wire rank0)
   cordee_refuses(plan.memory "--batch: 512 images a rank need 22.80 GB, and a v100 has 16. it fits with recompute: 7.95 GB, at the price"
     --batch 8192 --ranks 16)
   cordee_refuses(plan.machine "--machine: nowhere: cannot read nowhere: No such file" --machine nowhere)

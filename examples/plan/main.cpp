@@ -9,7 +9,6 @@
 //   cordee-plan ... --noise-scale 20000       which batch is worth its cost
 //   cordee-plan --parameters net.safetensors --images-per-second 300 --images 1000000 ...
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +16,6 @@
 #include <span>
 #include <sstream>
 #include <string>
-#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -39,7 +37,7 @@ namespace {
 struct options {
   std::string network = "resnet50", processor = "v100", precision = "fp16", wire = "fp32", machine,
               layers, csv, svg, parameters;
-  int ranks = 8, batch = 256, to = 0;
+  int ranks = 8, batch = 256, to = 0, local_steps = 1;
   double epochs = 90, images = 0, images_per_second = 0, loader = 0, watts = -1, noise = 0,
          least_steps = 0, least_images = 0, mtbf = 0, checkpoint_seconds = 30,
          restart_seconds = 300, memory_gb = 0;
@@ -115,18 +113,6 @@ step_profile step_of(const options& o, const processor& p, std::span<const layer
   } catch (const error& e) {
     throw error(concat("--layers: ", o.layers, ": ", e.what()));
   }
-}
-
-/// "fp32", "fp16" or "rank" and a number.
-wire_format wire_of(const std::string& name) {
-  if (name == "fp32" || name == "fp16") return {.fp16 = name == "fp16"};
-  wire_format w;
-  const char* const end = name.data() + name.size();
-  if (!name.starts_with("rank") ||
-      std::from_chars(name.data() + 4, end, w.rank) != std::from_chars_result{end, std::errc{}} ||
-      w.rank < 1)
-    throw error(concat("--wire: \"", name, "\" is none of fp32, fp16, rank1, rank2, ..."));
-  return w;
 }
 
 std::string time_of(double seconds) {
@@ -235,7 +221,7 @@ void make_plan(const options& o) {
   if ((o.least_steps > 0) != (o.least_images > 0))
     throw error("--least-steps: goes with --least-images");
   const machine m = machine_of(o);
-  const wire_format wire = wire_of(o.wire);
+  const wire_format wire = wire_of(o.wire, o.local_steps);
   const int width = o.precision == "fp32" ? 4 : 2, images = o.batch / o.ranks;
   const plan::network* const net =
       listed ? nullptr : &find_by_name("--network", networks(), o.network);
@@ -265,8 +251,9 @@ void make_plan(const options& o) {
   const double epoch = o.images > 0 ? o.images : net->images;
   const double steps = std::ceil(o.epochs * epoch / o.batch), total = steps * at.step.seconds;
   const double watts = o.watts >= 0 ? o.watts : gpu.watts;
-  std::printf("%s, batch %d on %d x %s, %s, gradients in %s, times %s\n\n", name.c_str(), o.batch,
+  std::printf("%s, batch %d on %d x %s, %s, gradients in %s%s, times %s\n\n", name.c_str(), o.batch,
               o.ranks, std::string(gpu.name).c_str(), o.precision.c_str(), o.wire.c_str(),
+              o.local_steps > 1 ? concat(", every ", o.local_steps, " steps").c_str() : "",
               measured                  ? "of layers measured on a CPU"
               : o.images_per_second > 0 ? "measured on one processor"
                                         : "modelled from operations and bytes");
@@ -281,6 +268,13 @@ void make_plan(const options& o) {
               decimal::fixed(100 * at.step.exposed_share(), 1).c_str());
   std::printf("reducer              %s, buckets of %s MiB\n", at.reducer.c_str(),
               decimal::fixed(static_cast<double>(at.bucket_bytes) / (1 << 20), 1).c_str());
+  if (o.ranks > 1)
+    std::printf(
+        "exchange             %s MB sent by a rank and step, %s rounds\n",
+        decimal::fixed(
+            1e-6 * static_cast<double>(at.step.totals.bytes) / (1.0 * o.ranks * wire.period), 3)
+            .c_str(),
+        decimal::fixed(static_cast<double>(at.step.totals.rounds) / wire.period, 2).c_str());
   memory_of_rank(true);
   std::printf("%-20s %s steps, %s\n", concat(o.epochs, " epochs").c_str(),
               decimal::fixed(steps, 0).c_str(), time_of(total).c_str());
@@ -315,9 +309,11 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--precision", o.precision, "of layers: fp32, fp16, bf16");
   app.add_option("--wire", o.wire,
-                 "of messages: fp32, fp16 with error feedback, or rank4, for example, by "
-                 "power_sgd, without the "
-                 "time that it computes");
+                 "of messages: fp32; with error feedback fp16, int8, sign, or rank4, for example, "
+                 "by power_sgd; vote, by majority_vote: without the time that these compute");
+  app.add_option("--local-steps", o.local_steps,
+                 "steps between exchanges, of weights or, compressed, by outer_momentum")
+      ->check(CLI::Range(1, 100'000));
   app.add_option("--batch", o.batch, "images of an update, over all ranks")
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--ranks", o.ranks, "processors")->check(CLI::Range(1, 16'384));

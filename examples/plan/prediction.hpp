@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,25 +30,60 @@ struct prediction {
   simulated_steps step{};
 };
 
-/// How gradients travel: as they are, in 16 bits, or in rank `rank` by power_sgd, whose computation
-/// is not counted.
+/// How gradients travel, in each step, or differences of weights, in each `period`-th one
+/// (outer_momentum over local_steps): as they are, in 16 or 8 bits, in rank `rank` by power_sgd, as
+/// signs by gathered or by majority_vote. What these compute is not counted.
+enum class wire_code { fp32, fp16, int8, rank, sign, vote };
 struct wire_format {
-  bool fp16 = false;
+  wire_code code = wire_code::fp32;
   int rank = 0;
+  int period = 1;
 };
+
+/// "fp32", "fp16", "int8", "sign", "vote", or "rank" and a number.
+inline wire_format wire_of(const std::string& name, int period) {
+  wire_format w{.period = period};
+  if (period > 1 && name == "vote")
+    throw error("--wire: vote leaves signs, which differences of weights (--local-steps) are not");
+  constexpr std::array<std::pair<const char*, wire_code>, 5> codes{{{"fp32", wire_code::fp32},
+                                                                    {"fp16", wire_code::fp16},
+                                                                    {"int8", wire_code::int8},
+                                                                    {"sign", wire_code::sign},
+                                                                    {"vote", wire_code::vote}}};
+  for (const auto& [text, code] : codes) {
+    w.code = code;
+    if (name == text) return w;
+  }
+  w.code = wire_code::rank;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with("rank") ||
+      std::from_chars(name.data() + 4, end, w.rank) != std::from_chars_result{end, std::errc{}} ||
+      w.rank < 1)
+    throw error(concat("--wire: \"", name,
+                       "\" is none of fp32, fp16, int8, sign, vote, rank1, rank2, ..."));
+  return w;
+}
 
 /// Calls f(name, messages that a rank sends one after another, make) for each reducer.
 template <class F>
 void for_each_reducer(int ranks, int ranks_per_node, const wire_format& wire, const F& f) {
   const double log = std::ceil(std::log2(std::max(1, ranks)));
+  if (wire.code == wire_code::sign)
+    return f("signs, gathered", 1, [](auto comm) { return gathered{comm, scaled_sign{}}; });
+  if (wire.code == wire_code::vote)
+    return f("majority vote", 2, [](auto comm) { return majority_vote{comm}; });
   const auto both = [&](const char* name, double messages, const auto& make) {
-    if (wire.rank > 0)
+    if (wire.code == wire_code::rank)
       f(concat(name, ", rank ", wire.rank), 2 * messages, [&](auto comm) {
         return power_sgd{make(comm), {.rank = wire.rank}};
       });
-    else if (wire.fp16)
+    else if (wire.code == wire_code::fp16)
       f(concat(name, ", 16 bits"), messages, [&](auto comm) {
         return compressed{make(comm), fp16{}};
+      });
+    else if (wire.code == wire_code::int8)
+      f(concat(name, ", 8 bits"), messages, [&](auto comm) {
+        return compressed{make(comm), int8{}};
       });
     else
       f(std::string(name), messages, make);
@@ -117,11 +155,12 @@ inline prediction best_prediction(int ranks, const step_profile& step, const mac
                      for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
                        const double count = std::max(1.0, static_cast<double>(whole / *size));
                        if (best.step.seconds < 1.01 * computed) return;
-                       const double latencies = count * messages * least_latency(m);
+                       const double latencies = count * messages * least_latency(m) / wire.period;
                        if (std::max(computed, step.forward + latencies) > best.step.seconds)
                          continue;
-                       const simulated_steps s = simulate_steps(ranks, step, make, {.contended = m},
-                                                                {.bucket_bytes = *size});
+                       const simulated_steps s = simulate_steps(
+                           ranks, step, make, {.contended = m},
+                           {.steps = wire.period, .period = wire.period, .bucket_bytes = *size});
                        if (s.seconds < best.step.seconds) best = {ranks, name, *size, s};
                      }
                    });
