@@ -149,11 +149,14 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                                    {.weight_decay = 1},
                                    {.weight_decay = 0.5, .decay_on = kind::bias},
                                    {.start_epoch = 2}});
-  all_described<outer_momentum<local_steps<sgd>>>({}, {{.optimizer = {.period = 3}},
-                                                       {.outer = {.momentum = 0.5}},
-                                                       {.outer = {.learning_rate = 0.5}},
-                                                       {.outer = {.nesterov = false}},
-                                                       {.outer = {.per_learning_rate = true}}});
+  all_described<outer_momentum<local_steps<sgd>>>(
+      {}, {{.optimizer = {.period = 3}},
+           {.outer = {.momentum = 0.5}},
+           {.outer = {.learning_rate = 0.5}},
+           {.outer = {.nesterov = false}},
+           {.outer = {.per_learning_rate = true}},
+           {.outer = {.fragments = 2}},
+           {.outer = {.fragments = 2, .fragment_numbers = 7}}});
   all_described<local_steps<sgd>>(
       {}, {{.optimizer = {.momentum = 0.5}}, {.period = 3}, {.start_epoch = 2.5}});
 }

@@ -41,6 +41,16 @@ TEST_CASE("outer_momentum obeys the optimizer laws") {
         "");
 }
 
+TEST_CASE("outer_momentum: every segment averages once a period, in its fragment's step") {
+  const outer_momentum o{local_steps{sgd{}, 6}, {.fragments = 3, .fragment_numbers = 64}};
+  for (std::size_t block = 0; block < 7; ++block)
+    for (std::int64_t step = 0; step < 18; ++step) {
+      const segment part{"w", kind::weight, 64 * block, 8};
+      const std::int64_t last = 5 - 2 * static_cast<std::int64_t>(block % 3);
+      CHECK(o.averages(part, step_info{.step = step}) == (step % 6 == last));
+    }
+}
+
 TEST_CASE("outer_momentum without momentum at rate 1 is local_steps, up to a rounding") {
   outer_momentum plain{local_steps{sgd{}, 3}, {.momentum = 0, .learning_rate = 1}};
   optimizer_fixture<decltype(plain)> fixture(plain);
@@ -70,4 +80,9 @@ TEST_CASE("outer_momentum describes every option and refuses those out of range"
         "outer_momentum: momentum is 1, but must be in [0, 1)");
   CHECK(refusal(outer_momentum{local_steps{sgd{}, 2}, {.learning_rate = 0}}) != "");
   CHECK(refusal(outer_momentum{local_steps{sgd{}, 0}}) != "");
+  for (const int fragments : {0, 3, -1})
+    CHECK(support::contains(
+        refusal(outer_momentum{local_steps{sgd{}, 2}, {.fragments = fragments}}),
+        "outer_momentum: fragments must be in 1 to the period of the local steps"));
+  CHECK(refusal(outer_momentum{local_steps{sgd{}, 2}, {.fragment_numbers = 0}}) != "");
 }

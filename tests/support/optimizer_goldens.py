@@ -228,12 +228,13 @@ def lans_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return w - lr * step
 
 
-def outer_momentum(inner, mu, rate, nesterov, per_rate, period=2):
-    """DiLoCo and SlowMo: every second step the mean way back to the last common weights is a gradient."""
+def outer_momentum(inner, mu, rate, nesterov, per_rate, period=2, second=()):
+    """DiLoCo and SlowMo: every second step the mean way back to the last common weights is a gradient. The tensors
+    `second` average half a period earlier: a fragment of Streaming DiLoCo"""
     def step(w, g, k, t, lr, s, mix):
         a = s.setdefault("a", w[0].copy())
         w = np.array([inner(w[r], g[r], k, t, lr, s.setdefault(r, {})) for r in range(len(w))])
-        if t % period:
+        if (t + (period // 2 if k in second else 0)) % period:
             return w
         unit = lr if per_rate else 1.0
         d = (a - w).mean(axis=0) / unit
@@ -439,6 +440,8 @@ def main():
         on_ranks("local_steps{lamb}", ranks, post_local(lamb_step), [0.01, 0.01, 0.005, 0.005, 0.0025])
         on_ranks("outer_momentum, DiLoCo", ranks, outer_momentum(sgd_step, 0.9, 0.7, True, False), [0.1] * 4 + [0.05])
         on_ranks("outer_momentum, SlowMo", ranks, outer_momentum(sgd_step, 0.5, 1, False, True), [0.1, 0.1, 0.05, 0.05, 0.05])
+        on_ranks("outer_momentum, two fragments", ranks,
+                 outer_momentum(sgd_step, 0.9, 0.7, True, False, 4, ("W2", "b2")), [0.1] * 9)
         on_ranks("majority_vote, signSGD", ranks, majority_vote(0), [0.1] * 5 + [0.05])
         on_ranks("majority_vote, Signum", ranks, majority_vote(0.9), [0.1] * 5 + [0.05])
         on_ranks("one_bit_adam", ranks, one_bit_adam(3), [0.01] * 3 + [0.002] * 4)

@@ -12,6 +12,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/testing/counting_communicator.hpp>
 
 #include "tests/train/goldens_mixing.hpp"
 
@@ -88,6 +89,24 @@ const by_ranks of_slowmo{{{0.421984872875, -0.0473649368748, -0.14743063013, -0.
                           {0.495155489844, 0.0921280845627, 0.0519922082759, -0.167190870169,
                            0.147628875, -0.037228, 0.908457571466, -1.85933328494, 0.085994}}};
 
+const by_ranks of_fragments{
+    {{0.274860464843, 0.00350332315567, 0.492007038039, 0.0797021037983, 0.216391344658,
+      -0.257348751305, 0.553877915705, -1.50099983508, -0.0392895246341}},
+    {{0.178757781175, -0.119070335582, 0.368161051445, -0.0438619261769, 0.119844368658,
+      -0.380452380805, 0.379596162762, -1.59719153033, -0.325752160634},
+     {0.274860464843, 0.00350332315567, 0.492007038039, 0.0797021037983, 0.216391344658,
+      -0.257348751305, 0.553877915705, -1.50099983508, -0.0392895246341},
+     {0.370963148511, 0.126076981894, 0.615853024634, 0.203266133774, 0.312938320658,
+      -0.134245121805, 0.728159668648, -1.40480813982, 0.247173111366}},
+    {{0.130706439342, -0.180357164951, 0.306238058148, -0.105643941165, 0.0715708806578,
+      -0.442004195555, 0.29245528629, -1.64528737796, -0.468983478634},
+     {0.226809123009, -0.0577835062133, 0.430084044742, 0.0179200888107, 0.168117856658,
+      -0.318900566055, 0.466737039233, -1.54909568271, -0.182520842634},
+     {0.322911806677, 0.0647901525247, 0.553930031336, 0.141484118786, 0.264664832658,
+      -0.195796936555, 0.641018792176, -1.45290398745, 0.103941793366},
+     {0.419014490344, 0.187363811263, 0.677776017931, 0.265048148761, 0.361211808658,
+      -0.0726933070554, 0.815300545119, -1.35671229219, 0.390404429366}}};
+
 constexpr auto over_ring_graph = [](threads comm) { return gossip{comm, topologies::ring{}}; };
 
 }  // namespace
@@ -108,6 +127,54 @@ TEST_CASE("outer_momentum over local steps of sgd is DiLoCo, and SlowMo") {
           inner,
           {.momentum = 0.5, .learning_rate = 1, .nesterov = false, .per_learning_rate = true}},
       {0.1, 0.1, 0.05, 0.05, 0.05}, of_slowmo, over_mean);
+}
+
+TEST_CASE("outer_momentum of two fragments, half a period apart, whatever the buckets") {
+  // Buckets of a tensor each, and in `reaches` the same; W1, b1 | W2, b2.
+  const outer_momentum fragments{local_steps{sgd{.weight_decay = 0.01}, 4},
+                                 {.fragments = 2, .fragment_numbers = 128}};
+  const std::vector<double> rates(9, 0.1);
+  reaches<fp64>(fragments, rates, of_fragments, over_mean);
+  const auto whole = on_ranks(3, [&](threads comm) {
+    quadratic<fp64> model{.shift = 0.25 * (comm.rank() - 1)};
+    trainer run{model, fragments, learning_rates(rates), ring{comm}};  // one bucket
+    for (std::size_t k = 0; k < rates.size(); ++k)
+      run.step(std::array{one_each(3)}, static_cast<double>(k));
+    t4_numbers out{};
+    auto to = out.begin();
+    for (std::size_t k = 0; k < 4; ++k)
+      for (const double w : numbers(run.weights(), k)) *to++ = w;
+    return out;
+  });
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t i = 0; i < whole[r].size(); ++i)
+      CHECK(close(whole[r][i], of_fragments[1][r][i], 1e-10));
+}
+
+TEST_CASE("outer_momentum of two fragments sends each in its own step") {
+  const auto sent = on_ranks(2, [&](threads comm) {
+    traffic t;
+    quadratic<fp64> model{};
+    trainer run{model,
+                outer_momentum{local_steps{sgd{}, 4}, {.fragments = 2, .fragment_numbers = 128}},
+                [](double) { return 0.1; },
+                ring{counting_communicator{comm, &t}},
+                {.bucket_bytes = 1024}};  // 128 numbers
+    std::vector<std::size_t> bytes;
+    for (int k = 0; k < 8; ++k) {
+      t = {};
+      run.step(std::array{one_each(2)}, k);
+      bytes.push_back(t.bytes);
+    }
+    return bytes;
+  });
+  // Other messages of a step are as many in each.
+  const std::size_t none = sent[0][0];
+  for (std::size_t k = 0; k < 8; ++k) {
+    CAPTURE(k);
+    const std::size_t numbers = k % 2 == 1 ? 128 : 0;  // of two ranks in a ring: n each
+    CHECK(sent[0][k] == none + 8 * numbers);
+  }
 }
 
 TEST_CASE("over an exact mean, also gossip on a ring of three, orders of DmSGD are sgd") {

@@ -14,11 +14,17 @@
 //   outer_momentum{local_steps{sgd{}, 12}, {.momentum = 0.5, .learning_rate = 1, .nesterov = false,
 //                                           .per_learning_rate = true}}    SlowMo: d / lr, lr b
 //
+//   outer_momentum{local_steps{adamw{}, 64}, {.fragments = 8}}       fragments of Streaming DiLoCo
+//                       (Douillard et al. 2025): every 8 steps another eighth of the model averages
+//
 // What is exchanged is a - w_i, not w_i: it may be rounded, as in compressed{ring{comm}, ...}, and
-// a is alike on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Both wait
-// for the exchange; fragments that overlap with steps (Douillard et al. 2025) are not in it.
+// a is alike on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Segments
+// belong to fragments by turns, block by block; a bucket with segments of several travels for each.
+// The step waits for the exchange, which Streaming DiLoCo lets overlap with the next steps.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <cordee/core/concat.hpp>
@@ -26,6 +32,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/weight_average.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -75,6 +82,12 @@ struct outer_options {
   /// Whether d is divided by the learning rate of the schedule and the step multiplied by it, so
   /// that b does not depend on a rate that changes. True: as SlowMo.
   bool per_learning_rate = false;
+  /// Parts of the model, which average in different steps, a period / fragments apart. Range: 1 to
+  /// the period of the local steps, else usage_error.
+  int fragments = 1;
+  /// Length of a block of segments of one fragment: of segments that begin in the n-th block the
+  /// fragment is n mod fragments. Unit: numbers. Range: 1 or more, else usage_error.
+  std::size_t fragment_numbers = std::size_t{1} << 20;
 };
 
 }  // namespace detail::optim
@@ -97,34 +110,48 @@ struct outer_momentum {
   Optimizer optimizer{};                 ///< The local steps.
   detail::optim::outer_options outer{};  ///< The outer steps.
 
-  /// Makes the local step; where local_steps averages, replaces the gradient by the outer gradient
-  /// and proposes it, else nothing.
+  /// Makes the local step; where a segment averages, replaces the gradient by the outer gradient, 0
+  /// for segments that do not, and proposes it, else nothing.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     const auto inner = detail::optim::inner_view<Optimizer::slots>(v);
-    if (detail::optim::proposal(optimizer, inner, info, s).empty()) return {};
-    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
-    segmented_for<Real>(s, v.segments,
-                        detail::optim::outer_gradient<Real>{
-                            v.weights.data, v.slots[Optimizer::slots].data, v.grads.data,
-                            detail::optim::factor<Real>(1 / rate(info))});
+    detail::optim::proposal(optimizer, inner, info, s);
+    bool any = false;
+    for (const segment& part : v.segments) any = any || averages(part, info);
+    if (!any) return {};
+    for_runs(v, info, [&](const auto& part, bool averages) {
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+      segmented_for<Real>(s, part.segments,
+                          detail::optim::outer_gradient<Real>{
+                              part.weights.data, part.slots[Optimizer::slots].data, part.grads.data,
+                              averages ? detail::optim::factor<Real>(1 / rate(info)) : Real{0}});
+    });
     return v.grads;
   }
-  /// Makes the outer step where local_steps averages, else nothing.
+  /// Makes the outer step of the segments that average.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
-    if (!optimizer.averages(info)) return;
     const bool plain = info.epoch < optimizer.start_epoch;
-    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
-    segmented_for<Real>(
-        s, v.segments,
-        detail::optim::outer_step<Real>{
-            v.weights.data, v.slots[Optimizer::slots].data, v.slots[Optimizer::slots + 1].data,
-            v.grads.data, static_cast<Real>(plain ? 0 : outer.momentum),
-            detail::optim::factor<Real>(rate(info) * (plain ? 1 : outer.learning_rate)),
-            outer.nesterov && !plain});
+    for_runs(v, info, [&](const auto& part, bool averages) {
+      if (!averages) return;
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+      segmented_for<Real>(
+          s, part.segments,
+          detail::optim::outer_step<Real>{
+              part.weights.data, part.slots[Optimizer::slots].data,
+              part.slots[Optimizer::slots + 1].data, part.grads.data,
+              static_cast<Real>(plain ? 0 : outer.momentum),
+              detail::optim::factor<Real>(rate(info) * (plain ? 1 : outer.learning_rate)),
+              outer.nesterov && !plain});
+    });
+  }
+  /// Whether a segment averages in this step.
+  [[nodiscard]] bool averages(const segment& part, step_info info) const {
+    const auto block = static_cast<std::int64_t>(part.offset / outer.fragment_numbers);
+    info.step += block % outer.fragments * optimizer.period / outer.fragments;
+    return optimizer.averages(info);
   }
   /// a <- w; initializes the local steps' slots, too.
   template <class Real, class D>
@@ -141,16 +168,31 @@ struct outer_momentum {
     detail::optim::check_optimizer(optimizer);
     detail::optim::expects_decay_rate("outer_momentum", "momentum", outer.momentum);
     detail::optim::expects_positive("outer_momentum", "learning_rate", outer.learning_rate);
+    expects(outer.fragments >= 1 && outer.fragments <= optimizer.period,
+            "outer_momentum: fragments must be in 1 to the period of the local steps");
+    expects(outer.fragment_numbers >= 1, "outer_momentum: fragment_numbers must be at least 1");
   }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {
     return concat("outer momentum ", outer.momentum, outer.nesterov ? " (Nesterov)" : "",
                   ", learning rate ", outer.learning_rate,
-                  outer.per_learning_rate ? " times the schedule's" : "", ", over ",
-                  detail::core::describe_policy(optimizer));
+                  outer.per_learning_rate ? " times the schedule's" : "",
+                  outer.fragments > 1 ? concat(", of ", outer.fragments, " fragments by blocks of ",
+                                               outer.fragment_numbers, " numbers")
+                                      : "",
+                  ", over ", detail::core::describe_policy(optimizer));
   }
 
  private:
+  // f(view, whether it averages) for each run of segments that do, or that do not
+  template <class View, class F>
+  void for_runs(const View& v, const step_info& info, const F& f) const {
+    for (std::size_t first = 0, last = 0; first < v.segments.size(); first = last) {
+      const bool due = averages(v.segments[first], info);
+      while (last < v.segments.size() && averages(v.segments[last], info) == due) ++last;
+      f(detail::optim::part_of(v, first, last - first), due);
+    }
+  }
   [[nodiscard]] double rate(const step_info& info) const {
     return outer.per_learning_rate && info.learning_rate > 0 ? info.learning_rate : 1;
   }

@@ -119,4 +119,5 @@ TEST_CASE("optimizers on a GPU, emulated: local steps") {
   check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 1});
   check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 0});
   check(outer_momentum{local_steps{sgd{}, 2}});
+  check(outer_momentum{local_steps{sgd{}, 2}, {.fragments = 2, .fragment_numbers = 64}});
 }

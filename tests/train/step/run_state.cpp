@@ -172,6 +172,9 @@ TEST_CASE(
   const auto check = [](const std::string& name, const auto& optimizer) {
     const any_optimizer any = any_optimizer::of(optimizer);
     continues<fp32>(name + " over gossip", local_steps{any, 3}, make_gossip, {{3, 1}});
+    continues<fp32>(name + " in fragments",
+                    outer_momentum{local_steps{any, 4}, {.fragments = 2, .fragment_numbers = 128}},
+                    make_ring, {{3, 1}});
     continues<fp32>(name + " in outer steps", outer_momentum{local_steps{any, 2}}, make_ring,
                     {{3, 1}});
     continues<fp32>(name + " over a server", local_steps{any, 2}, make_lockstep, {{3, 1}});
