@@ -28,6 +28,7 @@
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/moments_message.hpp>
+#include <cordee/ops/gpu/newton_schulz.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>

@@ -87,16 +87,12 @@ void step(const optimizer_view<float, support::emulated, 2>& v, support::emulate
 }
 #endif
 
-#if defined(KFAC_ON_A_GPU) || defined(MUON_ON_A_GPU)
+#if defined(KFAC_ON_A_GPU)
 struct on_gpu {
   using device = support::emulated;
   using precision = fp32;
 };
-#if defined(KFAC_ON_A_GPU)
 using factors_on_gpu = kfac<sgd>::preconditioner<on_gpu, solo>;
-#else
-using division_on_gpu = muon<sgd>::preconditioner<on_gpu, solo>;
-#endif
 #endif
 #if defined(MUON_OVER_NORMS)
 constexpr int planes_of_muon = muon<lars>::slots;

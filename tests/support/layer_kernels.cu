@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels of layers in all types of activations that trainers have, and for all epilogues that
-// residual networks have: of fp16 those that gpu_kernels.cu leaves out.
+// residual networks have: of fp16 those that gpu_kernels.cu leaves out; and those of muon.
 #include <cordee/nn/cross_entropy.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/newton_schulz.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
+#include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/train/muon/muon.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -51,6 +54,11 @@ EPILOGUE(add_relu, fp32, float, 4)
 KERNEL(linear_forward_fp32, matmul_kernel<float, store_output_op<float, float>>)
 KERNEL(linear_input_gradient_fp32, matmul_kernel<float, store_input_gradient_op<float>>)
 KERNEL(linear_weight_gradient_fp32, matmul_kernel<float, store_weight_gradient_op<float, float>>)
+KERNEL(newton_schulz_product, matmul_kernel<float, store_product_op<float>>)
+KERNEL(newton_schulz_polynomial, matmul_kernel<float, store_polynomial_op<float>>)
+OPERATION(newton_schulz_normalize, normalize_op<float>)
+KERNEL(muon_momentum, segmented_kernel<float, cordee::detail::train::muon_momentum<float>>)
+KERNEL(muon_step, segmented_kernel<float, cordee::detail::train::muon_step<float>>)
 KERNEL(gradient_operands_of_batch_norm_store, gradient_operands_kernel<epilogue::store, float>)
 
 LAYERS(bf16, bfloat, 8)

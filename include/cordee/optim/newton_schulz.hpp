@@ -55,9 +55,15 @@ void normalize(Real* x, std::size_t n, double epsilon) {
   ops::simd_for_each<Real>(0, n, [=](auto at) { at.put(x, scale * at(x)); });
 }
 
+/// Of a step, and how many steps have one S.
+struct newton_schulz_coefficients {
+  static constexpr int most = 5;
+  static constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
+};
+
 /// Replaces matrices by their Newton-Schulz iterates; keeps its memory from one to the next.
 template <class Real>
-class newton_schulz {
+class newton_schulz : newton_schulz_coefficients {
  public:
   newton_schulz(int steps, double epsilon) : steps_(steps), epsilon_(epsilon) {}
 
@@ -89,9 +95,6 @@ class newton_schulz {
   }
 
  private:
-  static constexpr int most = 5;  // steps with one S
-  static constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
-
   class matrix {
    public:
     [[nodiscard]] Real* get() { return data_.get(); }

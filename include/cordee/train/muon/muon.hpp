@@ -13,8 +13,8 @@
 // the first layer and the classifier step by the optimizer inside. PyTorch 2.15's torch.optim.Muon
 // rounds u, and all that follows until o, to bf16; here they are in the master weights' precision.
 //
-// o replaces the gradient in memory. The matrices' products are divided among the ranks, which
-// exchange o (train/muon/muon_division.hpp).
+// o replaces the gradient in memory. On CPUs the matrices' products are divided among the ranks,
+// which exchange o (train/muon/muon_division.hpp); on a GPU each rank computes all of them.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -99,8 +100,7 @@ struct muon_step {
 
 }  // namespace detail::train
 
-/// Muon for matrices, another optimizer for the rest; see the header's top. The outermost wrapper;
-/// runs on the CPU only: a compile error elsewhere.
+/// Muon for matrices, another optimizer for the rest; see the header's top. The outermost wrapper.
 template <class Optimizer>
 struct muon {
   static_assert(
@@ -119,16 +119,14 @@ struct muon {
   Optimizer optimizer{};                   ///< Of the vectors, the first layer, the classifier.
   detail::train::muon_options matrices{};  ///< The steps of matrices.
 
-  /// Checks the model, at compile time.
+  /// By the device of the model.
   template <class M, class R>
   struct of_model {
-    static_assert(
+    /// The division of the matrices on the transport of the reducer R; on a GPU there is none.
+    using type = std::conditional_t<
         M::device::host_memory,
-        "muon multiplies matrices on the CPU only; on a GPU take adamw, or lamb for large "
-        "batches");
-    /// The division of the matrices on the transport of the reducer R.
-    using type =
-        detail::train::muon_division<typename M::precision::master, typename R::communicator_type>;
+        detail::train::muon_division<typename M::precision::master, typename R::communicator_type>,
+        detail::train::muon_undivided>;
   };
   /// See train/step/preconditioner.hpp.
   template <class M, class R>
@@ -152,39 +150,41 @@ struct muon {
   template <class Real, class D, class Computes, class Gather>
   void step(const optimizer_view<Real, D, slots>& v, const step_info& info, typename D::stream s,
             const Computes& computes, const Gather& gather) const {
-    static_assert(
-        D::host_memory,
-        "muon multiplies matrices on the CPU only; on a GPU take adamw, or lamb for large "
-        "batches");
-    if constexpr (D::host_memory) {
-      const auto mu = static_cast<Real>(matrices.momentum);
-      detail::optim::newton_schulz<Real> iterate(matrices.steps, matrices.epsilon);
-      for_matrices(v, [&](std::size_t k, const auto& part) {
-        detail::ops::segmented_for<Real>(
-            s, part.segments,
-            detail::train::muon_momentum<Real>{part.slots[0].data, part.grads.data, mu,
-                                               static_cast<Real>(1 - matrices.momentum),
-                                               matrices.nesterov});
-        if (!computes(k)) return;
-        const detail::train::matrix_sides sides(v.segments[k]);
+    const auto mu = static_cast<Real>(matrices.momentum);
+    detail::optim::newton_schulz<Real> iterate(matrices.steps, matrices.epsilon);
+    for_matrices(v, [&](std::size_t k, const auto& part) {
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+      segmented_for<Real>(s, part.segments,
+                          detail::train::muon_momentum<Real>{
+                              part.slots[0].data, part.grads.data, mu,
+                              static_cast<Real>(1 - matrices.momentum), matrices.nesterov});
+      if (!computes(k)) return;
+      const detail::train::matrix_sides sides(v.segments[k]);
+      if constexpr (D::host_memory) {
         iterate(part.grads.data, sides.rows, sides.columns, s);
-      });
-      gather();
-      for_matrices(v, [&](std::size_t, const auto& part) {
-        const double lr = info.learning_rate;
-        detail::ops::segmented_for<Real>(
-            s, part.segments,
-            detail::train::muon_step<Real>{
-                part.weights.data, part.grads.data,
-                detail::optim::factor<Real>(1 - lr * matrices.weight_decay),
-                detail::optim::factor<Real>(lr * scale_of(part.segments[0]))});
-      });
-      for_others(v, [&](const auto& part) {
-        detail::optim::at_learning_rate(
-            part, info, matrices.learning_rate_factor, s,
-            [&](const auto& at, const step_info& now) { optimizer.accept(at, now, s); });
-      });
-    }
+      } else {
+        segmented_squares<Real>(s, part.segments, part.grads, part.sums);
+        // by argument-dependent lookup: ops/gpu/newton_schulz.hpp
+        newton_schulz_iterate(part.grads.data, sides.rows, sides.columns, matrices.steps,
+                              matrices.epsilon, detail::optim::newton_schulz_coefficients{},
+                              part.sums.data, s);
+      }
+    });
+    gather();
+    for_matrices(v, [&](std::size_t, const auto& part) {
+      const double lr = info.learning_rate;
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+      segmented_for<Real>(s, part.segments,
+                          detail::train::muon_step<Real>{
+                              part.weights.data, part.grads.data,
+                              detail::optim::factor<Real>(1 - lr * matrices.weight_decay),
+                              detail::optim::factor<Real>(lr * scale_of(part.segments[0]))});
+    });
+    for_others(v, [&](const auto& part) {
+      detail::optim::at_learning_rate(
+          part, info, matrices.learning_rate_factor, s,
+          [&](const auto& at, const step_info& now) { optimizer.accept(at, now, s); });
+    });
   }
   /// Initializes the slots of the optimizer inside.
   template <class Real, class D>

@@ -19,6 +19,17 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
+/// Every rank makes all updates.
+struct muon_undivided {
+  template <class O, class Communicator, class Segments>
+  muon_undivided(const O&, const Communicator&, const Segments&, const Segments&) {}
+
+  template <class O, class View, class Stream>
+  void accept(const O& optimizer, const View& v, const step_info& info, Stream s) const {
+    optimizer.accept(v, info, s);
+  }
+};
+
 /// A segment as a matrix: its first side, and the product of the others.
 struct matrix_sides {
   std::size_t rows = 0, columns = 0;
