@@ -68,13 +68,20 @@ class process_handle {
   template <class F>
   static void run(const std::shared_ptr<World>& world, const F& f, bool share_gpus,
                   const char* options, device::local_rank_scope::extent where) {
+    in_scope(world, share_gpus, options, where,
+             [&] { run_rank(*world, [&] { f(Self(world, reducer_context)); }); });
+  }
+  /// f() with the rank's share of the node's cores and GPUs.
+  template <class F>
+  static void in_scope(const std::shared_ptr<World>& world, bool share_gpus, const char* options,
+                       device::local_rank_scope::extent where, const F& f) {
     const cpu::worker_limit cores(world->node.cores_per_rank());
     const device::local_rank_scope gpu({.rank = world->node.gpu_rank,
                                         .size = world->node.gpu_size,
                                         .share_gpus = share_gpus,
                                         .options = options},
                                        where);
-    run_rank(*world, [&] { f(Self(world, reducer_context)); });
+    f();
   }
   void expects_peer(int peer) const { comm::expects_peer(Self::name.data(), peer, size()); }
 

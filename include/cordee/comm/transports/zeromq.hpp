@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@
 #include <cordee/comm/transports/bootstrap/rendezvous.hpp>
 #include <cordee/comm/transports/process_handle.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/comm/transports/zeromq/elastic.hpp>
 #include <cordee/comm/transports/zeromq/world.hpp>
 #include <cordee/device/cpu.hpp>
 
@@ -43,6 +45,9 @@ struct zeromq_options {
   std::string listen = "127.0.0.1";
   /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
   bool share_gpus = false;
+  /// Whether the run goes on when ranks are lost, and new ones may join. Default: a lost rank ends
+  /// it.
+  std::optional<cordee::elastic> elastic{};
 };
 }  // namespace detail::comm
 
@@ -68,13 +73,23 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
   static void launch(const F& f, const options& o = {}) {
     launch(f, rendezvous_tcp{}, o);
   }
-  /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}.
+  /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}. With options{.elastic},
+  /// f is called once more in each world that the run goes on in; see zeromq/elastic.hpp.
   template <class F, detail::comm::Rendezvous R>
   static void launch(const F& f, const R& rendezvous, const options& o = {}) {
-    const auto world = std::make_shared<detail::comm::zeromq_world>(
-        rendezvous, detail::comm::checked_deadline(o.deadline, "zeromq::options{.deadline}"),
-        o.listen);
-    base::run(world, f, o.share_gpus, "zeromq::options", detail::device::local_rank_scope::thread);
+    using detail::comm::zeromq_world, detail::device::local_rank_scope;
+    const auto deadline = detail::comm::checked_deadline(o.deadline, "zeromq::options{.deadline}");
+    if (!o.elastic) {
+      const auto world = std::make_shared<zeromq_world>(rendezvous, deadline, o.listen);
+      base::run(world, f, o.share_gpus, "zeromq::options", local_rank_scope::thread);
+      return;
+    }
+    detail::comm::run_elastic(
+        *o.elastic, rendezvous, deadline, o.listen,
+        [&](const std::shared_ptr<zeromq_world>& world) {
+          base::in_scope(world, o.share_gpus, "zeromq::options", local_rank_scope::thread,
+                         [&] { f(zeromq(world, detail::comm::reducer_context)); });
+        });
   }
 
   using base::exchange;

@@ -94,6 +94,29 @@ class bootstrap_session {
     if (server_ && control_->first_failure.happened()) await_late_ranks();
   }
 
+  /// Its name, which other hosts may resolve, its addresses, IPv4's first, and the loopback.
+  /// Without those that hold with an interface of this host alone.
+  [[gnu::cold]] static std::vector<std::string> names_of_this_host() {
+    std::vector<std::string> names{host_info::local().name}, six;
+    ifaddrs* interfaces = nullptr;
+    if (getifaddrs(&interfaces) == 0) {
+      for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
+        if (i->ifa_addr == nullptr) continue;
+        const bool is_four = i->ifa_addr->sa_family == AF_INET;
+        if (!is_four && i->ifa_addr->sa_family != AF_INET6) continue;
+        const std::string address =
+            socket_address(i->ifa_addr, is_four ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))
+                .host();
+        if (!is_loopback(address) && address.find('%') == std::string::npos)
+          (is_four ? names : six).push_back(address);
+      }
+      freeifaddrs(interfaces);
+    }
+    names.insert(names.end(), six.begin(), six.end());
+    names.emplace_back("127.0.0.1");
+    return names;
+  }
+
   const rank_assignment self;
   const std::chrono::milliseconds deadline;
 
@@ -118,29 +141,6 @@ class bootstrap_session {
                  control_->first_failure.cause().c_str());
     poll_until([&] { return server_->not_informed().empty(); }, grace,
                std::chrono::milliseconds(10));
-  }
-
-  // Its name, which other hosts may resolve, its addresses, IPv4's first, and the loopback. Without
-  // those that hold with an interface of this host alone.
-  [[gnu::cold]] static std::vector<std::string> names_of_this_host() {
-    std::vector<std::string> names{host_info::local().name}, six;
-    ifaddrs* interfaces = nullptr;
-    if (getifaddrs(&interfaces) == 0) {
-      for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
-        if (i->ifa_addr == nullptr) continue;
-        const bool is_four = i->ifa_addr->sa_family == AF_INET;
-        if (!is_four && i->ifa_addr->sa_family != AF_INET6) continue;
-        const std::string address =
-            socket_address(i->ifa_addr, is_four ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))
-                .host();
-        if (!is_loopback(address) && address.find('%') == std::string::npos)
-          (is_four ? names : six).push_back(address);
-      }
-      freeifaddrs(interfaces);
-    }
-    names.insert(names.end(), six.begin(), six.end());
-    names.emplace_back("127.0.0.1");
-    return names;
   }
 
   std::optional<bootstrap_client> control_;

@@ -29,7 +29,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 struct frame {
   /// left: a rank has left the run. lost: one is not connected, so it never will. refused: the
-  /// hello had another secret.
+  /// hello had another secret. meet, join, world: of elastic runs (meeting_point.hpp).
   enum type : std::int32_t {
     hello,
     ack,
@@ -39,7 +39,10 @@ struct frame {
     stalled,
     left,
     lost,
-    refused
+    refused,
+    meet,
+    join,
+    world
   } kind;
   std::int32_t rank;
   std::string payload;

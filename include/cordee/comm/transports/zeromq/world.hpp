@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cordee/comm/failure/poll_until.hpp>
@@ -71,6 +73,7 @@ class zeromq_world {
       exchange_wait wait{*this, *batch};
       await_peers(wait, control_, mutex_, limits_of(context));
     } catch (const std::exception& e) {
+      has_lost_peers_ = true;
       fail(e.what());  // no effect where the exception reports the run's failure
       throw;
     }
@@ -82,7 +85,12 @@ class zeromq_world {
     wait_limits limits = limits_of(context);
     if (expected.empty()) limits.deadline = wait_limits::duration::max();
     limits.waits_idle = true;
-    await_peers(wait, control_, mutex_, limits);
+    try {
+      await_peers(wait, control_, mutex_, limits);
+    } catch (const std::exception&) {
+      has_lost_peers_ = true;
+      throw;
+    }
     return wait.sender;
   }
 
@@ -103,6 +111,39 @@ class zeromq_world {
       throw error(first_failure().describe());  // no other rank has this failure
     }
   }
+
+  /// Whether an exchange has thrown: what ends this rank is no failure of its own.
+  [[nodiscard]] bool has_lost_peers() const { return has_lost_peers_; }
+  /// Leaves. Returns true when all ranks have left; false, where the run has failed or fails, once
+  /// the others that live have left too, which have a moment for it. For runs that go on in another
+  /// world (elastic.hpp).
+  [[nodiscard, gnu::cold]] bool leave_or_fail() {
+    control_.leave();
+    auto failed_since = wait_timer::clock::time_point::max();
+    const auto ended = [&] {
+      control_.poll();
+      const std::scoped_lock lock(mutex_);
+      const auto now = wait_timer::clock::now();
+      if (!first_failure().happened())
+        mesh_->poll();
+      else
+        failed_since = std::min(failed_since, now);
+      return control_.remaining().empty() ||
+             (failed_since < now && now - failed_since > failed_grace);
+    };
+    while (!ended()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (first_failure().happened()) return false;
+    mesh_->linger(static_cast<int>(grace_period(deadline).count()));
+    return true;
+  }
+  /// Every rank's value, by rank. Collective.
+  template <class T>
+  [[nodiscard, gnu::cold]] std::vector<T> allgather(const T& own) {
+    return bootstrap_.allgather(own);
+  }
+  /// Of the control connection: this rank's end, and rank 0's.
+  [[nodiscard]] std::string local_address() const { return control_.local_address(); }
+  [[nodiscard]] std::string server_address() const { return control_.server_address(); }
 
   const std::chrono::milliseconds deadline;
   node_info node;
@@ -236,11 +277,14 @@ class zeromq_world {
 
   // A peer's last chunks and its leaving travel on two connections.
   static constexpr std::chrono::milliseconds left_grace{1000};
+  // For which rank 0 still passes a failure on, where a rank does not end.
+  static constexpr std::chrono::milliseconds failed_grace{300};
 
   bootstrap_session bootstrap_;
   const rank_assignment& self_;
   bootstrap_client& control_;
   std::mutex mutex_;  // guards the mesh
+  std::atomic<bool> has_lost_peers_{false};
   std::optional<zeromq_mesh> mesh_;
   wait_timer lost_timer_{{}, {}, left_grace};  // of the first rank whose connection is lost
 };

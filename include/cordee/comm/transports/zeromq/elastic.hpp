@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs over ZeroMQ whose ranks come and go:
+//
+//   memory_checkpoint kept;                            // of this process (component checkpoint)
+//   zeromq::launch([&](zeromq comm) {
+//     trainer run(model, sgd{}, schedule, ring{comm});
+//     loader feed(data, comm, {.global_batch = 256});
+//     kept.resume(run);                                // false in the first world
+//     run.fit(feed, 90, kept);
+//   }, {.elastic = elastic{.smallest = 2}});
+//
+// When a rank is lost, f throws on all others, as it does without elastic. They meet, agree on the
+// next generation of ranks (comm/transports/bootstrap/meeting.hpp), and each calls f again with its
+// communicator. A process that joins, launch({.elastic = elastic{.rendezvous = path, .joins =
+// true}}), ends the world in the same way, and f runs in the next one with it. Ranks are numbered
+// anew: survivors keep their order, new ones come last. A rank whose own function throws, with no
+// exchange failed, ends with that error, and the others go on without it.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <cordee/comm/transports/bootstrap/membership.hpp>
+#include <cordee/comm/transports/bootstrap/rendezvous.hpp>
+#include <cordee/comm/transports/zeromq/world.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// How a run over ZeroMQ goes on when ranks come and go; see the header's top.
+struct elastic {
+  /// Fewest ranks with which the run goes on. Fewer, or ranks that are not more than half of those
+  /// before (or half with rank 0), end with an error. Range: 1 or more, else usage_error.
+  int smallest = 2;
+  /// A file by which new processes find the run, and which only its owner can read: rank 0 of each
+  /// generation writes it, so all hosts that may have rank 0 and all new processes must see it.
+  /// Empty: none can join.
+  std::string rendezvous{};
+  /// Whether this process is a new rank of a run that trains already: it needs no launcher's
+  /// variables. Requires `rendezvous`, else usage_error.
+  bool joins = false;
+  /// How long a world trains before new ranks end it. Each change of ranks repeats the step that it
+  /// interrupts, so it should be some steps. Unit: milliseconds. Range: 0 or more, else
+  /// usage_error.
+  std::chrono::milliseconds settle{2000};
+};
+
+namespace detail::comm {
+
+/// Beyond so many worlds of the same ranks, each of which failed within the deadline, the failure
+/// is not of a rank but of the program.
+inline constexpr int most_repetitions = 3;
+/// How long ranks are awaited that were waited for until the deadline already.
+inline constexpr std::chrono::milliseconds stalled_window{1000};
+
+[[gnu::cold]] inline membership_options options_of(const elastic& e,
+                                                   std::chrono::milliseconds deadline,
+                                                   const std::string& listen) {
+  expects(e.smallest >= 1, "elastic: .smallest is 1 or more");
+  expects(e.settle.count() >= 0, "elastic: .settle is 0 ms or more");
+  expects(!e.joins || !e.rendezvous.empty(),
+          "elastic: a process that joins needs .rendezvous, the file that the run writes");
+  return {e.smallest, e.rendezvous, e.joins, e.settle, deadline, listen};
+}
+
+/// One process's part in an elastic run: body(world) in each of its worlds.
+template <Rendezvous R, class Body>
+class elastic_run {
+ public:
+  elastic_run(const elastic& policy, const R& rendezvous, std::chrono::milliseconds deadline,
+              const std::string& listen, const Body& body)
+      : deadline_(deadline),
+        listen_(listen),
+        body_(body),
+        members_(options_of(policy, deadline, listen)) {
+    if (policy.joins) return;
+    world_ = std::make_shared<zeromq_world>(rendezvous, deadline, listen);
+    members_.found(*world_);
+  }
+
+  /// Returns when all ranks have completed body in one world. Throws error where the run cannot go
+  /// on, or not with this process.
+  [[gnu::cold]] void run() {
+    while (true) {
+      if (!world_ && !form_next()) return;
+      if (complete()) return;
+      window_ = world_->first_failure().stalled() ? std::min(stalled_window, deadline_) : deadline_;
+      cause_ = world_->first_failure().cause();
+      world_.reset();
+    }
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  // False where the run has ended, and this rank had completed its part.
+  bool form_next() {
+    while (true) {
+      std::optional<next_world> next;
+      try {
+        next = members_.meet(window_);
+      } catch (const error& e) {
+        if (!is_complete_)
+          throw error(cause_.empty() ? e.what()
+                                     : concat(e.what(), "\n  the last world ended by ", cause_));
+        return false;
+      }
+      try {
+        world_ = std::make_shared<zeromq_world>(generation_rendezvous{members_, *next}, deadline_,
+                                                listen_);
+      } catch (const usage_error&) {
+        throw;
+      } catch (const std::exception& e) {  // a rank was lost meanwhile
+        cause_ = e.what();
+        window_ = deadline_;
+        continue;
+      }
+      const bool is_other = members_.form(*next);
+      repetitions_ = is_other || clock::now() - begin_ > deadline_ ? 0 : repetitions_ + 1;
+      if (repetitions_ > most_repetitions)
+        throw error(
+            concat("elastic: ", repetitions_, " worlds of the same ranks have failed: ", cause_));
+      return true;
+    }
+  }
+  // Whether all ranks have completed body in this world. Throws this rank's own failure.
+  bool complete() {
+    begin_ = clock::now();
+    members_.watch(*world_);
+    std::exception_ptr thrown;
+    try {
+      body_(world_);
+    } catch (const std::exception& e) {
+      thrown = std::current_exception();
+      world_->fail(e.what());
+    } catch (...) {
+      thrown = std::current_exception();
+      world_->fail("threw something that is not a std::exception");
+    }
+    is_complete_ = !thrown;
+    const bool is_own = thrown && !world_->has_lost_peers();
+    members_.stop_admitting();
+    const bool all_have_left = world_->leave_or_fail();
+    members_.unwatch();
+    if (is_own) std::rethrow_exception(thrown);
+    return all_have_left;
+  }
+
+  const std::chrono::milliseconds deadline_;
+  const std::string listen_;
+  const Body& body_;
+  membership members_;
+  std::shared_ptr<zeromq_world> world_;
+  std::chrono::milliseconds window_ = deadline_;
+  std::string cause_;
+  clock::time_point begin_{};
+  int repetitions_ = 0;
+  bool is_complete_ = false;
+};
+
+template <Rendezvous R, class Body>
+[[gnu::cold]] void run_elastic(const elastic& policy, const R& rendezvous,
+                               std::chrono::milliseconds deadline, const std::string& listen,
+                               const Body& body) {
+  elastic_run<R, Body>(policy, rendezvous, deadline, listen, body).run();
+}
+
+}  // namespace detail::comm
+
+}  // namespace cordee::inline CORDEE_ABI
