@@ -126,8 +126,8 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/on_host.hpp>
-#include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
+#include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>

@@ -138,8 +138,8 @@ class tile_correlation {
     run_filters<2, 2>(unit, plan, phases, {filters.first, pairs_end}, x, to, work);
     run_filters<4, 1>(unit, plan, phases, {pairs_end, filters.last}, x, to, work);
   }
-  /// By kernels of A tiles of pixels and B of filters. Phases are computed in turn, since they write
-  /// neighbours of one image.
+  /// By kernels of A tiles of pixels and B of filters. Phases are computed in turn, since they
+  /// write neighbours of one image.
   template <int A, int B>
   static void run_filters(Unit& unit, const tile_correlation_plan& plan,
                           std::span<const phase_operands> phases, const filter_range& filters,
@@ -205,7 +205,8 @@ class tile_correlation {
     }
   }
   /// Columns whose weights pass over all pixels before the next ones do. The second-level cache, of
-  /// 2 MiB, holds these, the next ones and the planes. A pass fewer leaves more time to fill planes.
+  /// 2 MiB, holds these, the next ones and the planes. A pass fewer leaves more time to fill
+  /// planes.
   static int columns_at_once(std::ptrdiff_t column, int columns) {
     constexpr std::ptrdiff_t most = 262144, of_a_part = 81920;  // numbers
     if (column * columns <= most) return columns;

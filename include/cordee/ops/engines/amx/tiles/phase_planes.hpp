@@ -50,9 +50,9 @@ class plane_pixels {
   std::ptrdiff_t jump_;
 };
 
-/// Fills the planes of `samples` samples, at most plan.together, which are `size` numbers apart: row
-/// by row, each of all blocks, a few pixels at a time. Positions of samples that are missing keep
-/// what the memory held.
+/// Fills the planes of `samples` samples, at most plan.together, which are `size` numbers apart:
+/// row by row, each of all blocks, a few pixels at a time. Positions of samples that are missing
+/// keep what the memory held.
 template <class N>
 class plane_filler {
  public:
