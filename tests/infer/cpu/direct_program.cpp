@@ -87,6 +87,12 @@ using whole = resnet<20, int8, cpu, resnet_options{.zero_gamma = false}>;
 using odd = network<sequential<convolution<3, 5>, relu, max_pool<2, 2, 0>, convolution<21, 3, 2>,
                                batch_norm<relu>, convolution<5, 1>, global_average_pool, linear<2>>,
                     int8, cpu, direct, extent{2, 11, 13}, 2>;
+/// A block whose sum is read by a convolution alone, so it is stored in bytes.
+using byte_sum = network<
+    sequential<convolution<32, 3>, relu,
+               residual<sequential<convolution<64, 1>>, batch_norm<identity>, projection<64, 1>>,
+               convolution<32, 1>, global_average_pool, linear<3>>,
+    int8, cpu, direct, extent{3, 12, 11}, 3>;
 
 using by_tiles = detail::ops::byte_correlation_by_tiles<V, support::tested_unit>;
 
@@ -116,6 +122,17 @@ TEST_CASE("direct_program: the same with batch norms as steps, and with weights 
   defined<b>(random_plane<b>(2), 9, false).check_sharing();
   defined<a>(random_plane<a>(1), 9, true, 4).check_sharing();
   defined<b>(random_plane<b>(2), 9, true, 2).check_sharing();
+}
+
+TEST_CASE("direct_program: the same where a block's sum is stored in bytes") {
+  const defined<byte_sum> all(random_plane<byte_sum>(9), 9);
+  CHECK(std::any_of(all.program.steps.begin(), all.program.steps.end(),
+                    [](const integer_step& s) { return s.residual >= 0 && s.bytes == 1; }));
+  all.check_sharing();
+  if (support::has_tested_unit()) {
+    CHECK(all.equal_of<V, by_tiles>(4, 1));
+    CHECK(all.equal_of<V, by_tiles>(1, 2, costless));
+  }
 }
 
 TEST_CASE("direct_program: one call after another, of other images") {

@@ -57,8 +57,8 @@ struct integer_program {
 };
 
 /// Where the outputs of the steps are in the memory of one sample: outputs that are read at the
-/// same time do not overlap. With `chains`, an output is written over what its step adds, if no
-/// later step reads that.
+/// same time do not overlap. With `chains`, an output of 32 bits is written over what its step
+/// adds, if no later step reads that; bytes would replace numbers that other pixels still add.
 struct memory_plan {
   std::vector<std::size_t> offsets;  // (1 + steps): of the image's bytes, then of the steps
   std::size_t size = 0;
@@ -82,7 +82,7 @@ struct memory_plan {
     const auto place_of_added = [&](std::size_t i) -> std::size_t {  // 0: none
       if (i == 0 || chains.empty()) return 0;
       const integer_step& s = program.steps[i - 1];
-      if (s.residual < 0 || s.residual == s.input ||
+      if (s.residual < 0 || s.residual == s.input || s.bytes != 4 ||
           !std::holds_alternative<integer_convolution>(s.layer))
         return 0;
       const auto added = static_cast<std::size_t>(s.residual + 1);
