@@ -4,7 +4,7 @@
 // The kernel of fprop and dgrad of engine `amx` in bf16: up to four tiles of sums over all steps.
 // The vector units and the memory have work between the steps, which the products hide: they
 // round the sums of the kernel before (deferred_sums.hpp), copy pixels that later kernels read
-// (tiles/phase_planes.hpp) and ask for weights that later kernels load.
+// (ops/engines/amx/tiles/phase_planes.hpp) and ask for weights that later kernels load.
 #pragma once
 
 #include <cstddef>
