@@ -19,6 +19,7 @@ struct host_engine {
   std::int64_t workspace = 0;
   std::vector<cudnnBackendNumericalNote_t> notes{};
   bool finalises = true, executes = true;
+  bool fuses = true;  // has graphs of several operations
 };
 
 /// The state of the double: its engines, and counts of what was called.
@@ -26,6 +27,9 @@ struct host_cudnn {
   std::vector<host_engine> engines{{}}, fallbacks{};
   bool computes = true;                       // else executions are counted, not made
   std::vector<int> executed;                  // indices of engines
+  int fused = 0;                              // executions of graphs of several operations
+  std::size_t bytes = 0;                      // of the tensors that executions named
+  float fused_factor = 1;                     // times an engine's time, of such graphs
   int heuristics = 0;                         // finalized heuristics descriptors
   int variant_packs = 0;                      // finalized
   int device = 0;                             // the current device

@@ -59,11 +59,14 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t s) {
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* made) {
   ++host_state().descriptors;
-  *made = new descriptor{type, false, {}, nullptr, {}};
+  auto* const d = new descriptor{type, false, {}, nullptr, {}};
+  all_descriptors().insert(d);
+  *made = d;
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t raw) {
   --host_state().descriptors;
+  all_descriptors().erase(&descriptor_of(raw));
   delete &descriptor_of(raw);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -103,10 +106,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
     return descriptor_of(static_cast<cudnnBackendDescriptor_t*>(to)[i]);
   };
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
-    const auto& engines =
-        o.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A
-            ? host_state().engines
-            : host_state().fallbacks;
+    auto engines = o.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A
+                       ? host_state().engines
+                       : host_state().fallbacks;
+    if (is_fused(o.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)))
+      std::erase_if(engines, [](const support::host_engine& e) { return !e.fuses; });
     *count = static_cast<std::int64_t>(engines.size());
     for (std::int64_t i = 0; i < std::min(most, *count); ++i) {
       part(i).engine = engines[static_cast<std::size_t>(i)];
@@ -137,29 +141,35 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
   const descriptor& config = descriptor_of(plan).part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const descriptor& o = config.graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  const operation_attributes& n = operations.at(o.type);
+  const descriptor& graph = *config.graph;
   if (handle->stream == nullptr) return fail("no stream is set");
   if (!config.engine.executes) return fail("this engine fails");
   auto* const workspace = descriptor_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   std::fill_n(static_cast<unsigned char*>(workspace), config.engine.workspace, 0xff);
-  const auto bound = [&](cudnnBackendAttributeName_t name) {
-    const descriptor& words = o.part(name);
-    for (std::size_t i = 0; i < 3; ++i)
-      if (descriptor_of(pack).int64(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i) ==
+  const auto memory = [&](const descriptor& words) -> void* {
+    const descriptor& bound = descriptor_of(pack);
+    for (std::size_t i = 0; i < bound.parts(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS); ++i)
+      if (bound.int64(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i) ==
           words.int64(CUDNN_ATTR_TENSOR_UNIQUE_ID))
-        return tensor(words,
-                      descriptor_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i));
-    return tensor(words, nullptr);
+        return bound.value<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
+    return nullptr;
   };
-  const tensor x = bound(n.x), w = bound(n.w), y = bound(n.y);
-  for (const tensor& t : {x, w, y})
-    if (t.memory == nullptr || reinterpret_cast<std::uintptr_t>(t.memory) % 16 != 0)
+  for (const auto& [id, words] : tensors_of(graph)) {
+    void* const at = memory(*words);
+    if (is_virtual(*words)) {
+      if (at != nullptr) return fail("an intermediate tensor is bound");
+    } else if (at == nullptr || reinterpret_cast<std::uintptr_t>(at) % 16 != 0) {
       return fail("a tensor is not bound, or not at a multiple of 16 bytes");
-  if (host_state().computes) compute(o, x, w, y);
+    } else {
+      host_state().bytes += static_cast<std::size_t>(tensor(*words, at).bytes());
+    }
+  }
+  if (host_state().computes) compute_graph(graph, memory);
+  if (is_fused(graph)) ++host_state().fused;
   host_state().executed.push_back(config.engine.index);
   const float launch = host_state().idle ? config.engine.host_milliseconds : 0;
-  host_state().clock += static_cast<double>(config.engine.milliseconds + launch);
+  const float factor = is_fused(graph) ? host_state().fused_factor : 1;
+  host_state().clock += static_cast<double>(config.engine.milliseconds * factor + launch);
   host_state().idle = false;
   return CUDNN_STATUS_SUCCESS;
 }

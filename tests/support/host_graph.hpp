@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attributes of cuDNN's backend descriptors, and the convolution that they define, in plain
-// loops.
+// The attributes of cuDNN's backend descriptors, and the operations that they define, in plain
+// loops: convolutions, and beside them what batch norm's fused graphs have. A number between two
+// operations is rounded to its tensor's type.
 #pragma once
 
 #include <array>
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include <cordee/precision/bf16.hpp>
@@ -33,10 +35,18 @@ struct descriptor {
   [[nodiscard]] std::int64_t int64(cudnnBackendAttributeName_t name, std::size_t i = 0) const {
     return value<std::int64_t>(name, i);
   }
-  [[nodiscard]] const descriptor& part(cudnnBackendAttributeName_t name) const {
-    return *static_cast<const descriptor*>(value<void*>(name));
+  [[nodiscard]] const descriptor& part(cudnnBackendAttributeName_t name, std::size_t i = 0) const {
+    return *static_cast<const descriptor*>(value<void*>(name, i));
+  }
+  [[nodiscard]] std::size_t parts(cudnnBackendAttributeName_t name) const {
+    return values.at(name).size() / sizeof(void*);
   }
 };
+/// Those that are alive; never destroyed, as caches of plans are destroyed after all else.
+inline std::set<const descriptor*>& all_descriptors() {
+  static auto* const all = new std::set<const descriptor*>;
+  return *all;
+}
 inline descriptor& descriptor_of(cudnnBackendDescriptor_t raw) {
   return *static_cast<descriptor*>(raw);
 }
@@ -44,6 +54,7 @@ inline descriptor& descriptor_of(cudnnBackendDescriptor_t raw) {
 inline std::size_t size_of(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_CHAR:
+    case CUDNN_TYPE_BOOLEAN:
       return 1;
     case CUDNN_TYPE_INT64:
     case CUDNN_TYPE_VOID_PTR:
@@ -69,6 +80,15 @@ struct tensor {
   }
   [[nodiscard]] std::int64_t at(const index& i) const {
     return std::inner_product(i.begin(), i.end(), strides.begin(), std::int64_t{0});
+  }
+  /// The same of a tensor with one number, or one for each channel, where `i` is of a larger one.
+  [[nodiscard]] std::int64_t broadcast(index i) const {
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (dims[axis] == 1) i[axis] = 0;
+    return at(i);
+  }
+  [[nodiscard]] std::int64_t bytes() const {
+    return dims[0] * dims[1] * dims[2] * dims[3] * (type == CUDNN_DATA_FLOAT ? 4 : 2);
   }
   /// Numbers from the first to the last, those between included.
   [[nodiscard]] std::int64_t numbers() const {
@@ -176,6 +196,145 @@ inline bool fits(const descriptor& o) {
              CUDNN_CROSS_CORRELATION &&
          x.dims[0] > 0 && y.dims == tensor::index{x.dims[0], w.dims[0], out(0), out(1)} &&
          w.dims[1] == x.dims[1];
+}
+
+template <class F>
+void for_each_number(const tensor& t, const F& f) {
+  tensor::index i{};
+  for (i[0] = 0; i[0] < t.dims[0]; ++i[0])
+    for (i[2] = 0; i[2] < t.dims[2]; ++i[2])
+      for (i[3] = 0; i[3] < t.dims[3]; ++i[3])
+        for (i[1] = 0; i[1] < t.dims[1]; ++i[1]) f(i);
+}
+
+/// y <- op(x), or op(x, b); of ReLU's gradient dx <- dy where x is positive. `of` gives the tensor
+/// of an attribute.
+template <class Of>
+void compute_pointwise(const descriptor& o, const Of& of) {
+  const auto mode = o.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+                        .value<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+  const tensor x = of(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+  if (mode == CUDNN_POINTWISE_RELU_BWD) {
+    const tensor dy = of(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC),
+                 dx = of(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC);
+    return for_each_number(dx, [&](const tensor::index& i) {
+      dx.write(dx.at(i), x.read(x.at(i)) > 0 ? dy.read(dy.at(i)) : 0);
+    });
+  }
+  const tensor y = of(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+  if (mode == CUDNN_POINTWISE_RELU_FWD)
+    return for_each_number(y, [&](const tensor::index& i) {
+      const double value = x.read(x.at(i));
+      y.write(y.at(i), value < 0 ? 0 : value);
+    });
+  const tensor b = of(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  for_each_number(y, [&](const tensor::index& i) {
+    const double first = x.read(x.at(i)), second = b.read(b.broadcast(i));
+    y.write(y.at(i), mode == CUDNN_POINTWISE_ADD   ? first + second
+                     : mode == CUDNN_POINTWISE_SUB ? first - second
+                                                   : first * second);
+  });
+}
+
+template <class Of>
+void compute_statistics(const Of& of) {
+  const tensor x = of(CUDNN_ATTR_OPERATION_GENSTATS_XDESC),
+               sum = of(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC),
+               squares = of(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC);
+  std::vector<double> sums(static_cast<std::size_t>(x.dims[1])), second(sums);
+  for_each_number(x, [&](const tensor::index& i) {
+    const double value = x.read(x.at(i));
+    sums[static_cast<std::size_t>(i[1])] += value;
+    second[static_cast<std::size_t>(i[1])] += value * value;
+  });
+  for_each_number(sum, [&](const tensor::index& i) {
+    sum.write(sum.at(i), sums[static_cast<std::size_t>(i[1])]);
+    squares.write(squares.at(i), second[static_cast<std::size_t>(i[1])]);
+  });
+}
+
+/// The gradients of batch norm's parameters, and dx = a dy + b x + c.
+template <class Of>
+void compute_norm_gradients(const Of& of) {
+  const tensor x = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC),
+               dy = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC),
+               mean = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC),
+               invstd = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC),
+               gamma = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC),
+               dgamma = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC),
+               dbeta = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC),
+               a = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC),
+               b = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC),
+               c = of(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS);
+  std::vector<double> sums(static_cast<std::size_t>(x.dims[1])), products(sums);
+  for_each_number(x, [&](const tensor::index& i) {
+    const double g = dy.read(dy.at(i));
+    sums[static_cast<std::size_t>(i[1])] += g;
+    products[static_cast<std::size_t>(i[1])] +=
+        g * (x.read(x.at(i)) - mean.read(mean.broadcast(i))) * invstd.read(invstd.broadcast(i));
+  });
+  const auto count = static_cast<double>(x.dims[0] * x.dims[2] * x.dims[3]);
+  for_each_number(dgamma, [&](const tensor::index& i) {
+    const std::int64_t at = dgamma.at(i);
+    const double sum = sums[static_cast<std::size_t>(i[1])],
+                 product = products[static_cast<std::size_t>(i[1])],
+                 factor = gamma.read(at) * invstd.read(at),
+                 slope = factor * invstd.read(at) * product / count;
+    dgamma.write(at, product);
+    dbeta.write(at, sum);
+    a.write(at, factor);
+    b.write(at, -slope);
+    c.write(at, slope * mean.read(at) - factor * sum / count);
+  });
+}
+
+/// Computes the operations of a graph in their order. `memory(words)` is that of a tensor's
+/// descriptor, null for one that the variant pack does not name.
+template <class Memory>
+void compute_graph(const descriptor& graph, const Memory& memory) {
+  std::map<std::int64_t, std::vector<unsigned char>> intermediate;
+  for (std::size_t k = 0; k < graph.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS); ++k) {
+    const descriptor& o = graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS, k);
+    const auto of = [&](cudnnBackendAttributeName_t name) {
+      const descriptor& words = o.part(name);
+      tensor t(words, memory(words));
+      if (t.memory == nullptr) {
+        auto& bytes = intermediate[words.int64(CUDNN_ATTR_TENSOR_UNIQUE_ID)];
+        bytes.resize(static_cast<std::size_t>(t.bytes()));
+        t.memory = bytes.data();
+      }
+      return t;
+    };
+    if (const auto found = operations.find(o.type); found != operations.end())
+      compute(o, of(found->second.x), of(found->second.w), of(found->second.y));
+    else if (o.type == CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR)
+      compute_statistics(of);
+    else if (o.type == CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR)
+      compute_norm_gradients(of);
+    else
+      compute_pointwise(o, of);
+  }
+}
+
+inline bool is_fused(const descriptor& graph) {
+  return graph.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS) > 1;
+}
+inline bool is_virtual(const descriptor& tensor_words) {
+  return tensor_words.values.contains(CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
+         tensor_words.value<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+}
+/// The descriptors of the tensors of a graph, by id.
+inline std::map<std::int64_t, const descriptor*> tensors_of(const descriptor& graph) {
+  std::map<std::int64_t, const descriptor*> out;
+  for (std::size_t k = 0; k < graph.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS); ++k)
+    for (const auto& [name, bytes] : graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS, k).values) {
+      if (bytes.size() != sizeof(void*)) continue;
+      for (const descriptor* d : all_descriptors())
+        if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR &&
+            std::memcmp(&d, bytes.data(), sizeof(d)) == 0)
+          out[d->int64(CUDNN_ATTR_TENSOR_UNIQUE_ID)] = d;
+    }
+  return out;
 }
 
 }  // namespace support::host
