@@ -24,6 +24,7 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/encode.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/fused_batch_norm.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>

@@ -4,6 +4,7 @@
 // Kernels of the passes of ops/gpu.
 #include <cordee/nn/cross_entropy.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/fused_batch_norm.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
@@ -24,6 +25,9 @@ KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::
 KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_input_gradient_relu_fp16,
        input_gradient_kernel<epilogue::relu, cordee::half, 8, float>)
+KERNEL(batch_norm_summed_gradient_fp16, summed_gradient_kernel<cordee::half, 8, float>)
+OPERATION(batch_norm_summed_moments_fp16, summed_moments_op<cordee::half, float>)
+OPERATION(batch_norm_round_coefficients_fp16, round_coefficients_op<cordee::half, float>)
 OPERATION(batch_norm_no_sums, no_sums_op)
 OPERATION(batch_norm_own_deviation, own_deviation_op)
 OPERATION(batch_norm_shared_moments, shared_moments_op<float>)

@@ -62,10 +62,13 @@ int launches_of(const std::string& word) {
 /// The counts of each of eight steps of `accumulate` micro-batches; the loader's part included.
 template <class Net = resnet50, class Between, class R = solo>
 std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Between& between,
-                                  const R& reducer = {}, bool synchronize = false) {
+                                  const R& reducer = {}, bool synchronize = false,
+                                  bool fuses = true) {
   host_cudnn cudnn_double;
   cudnn_double.computes = false;
+  cudnn_double.engines[0].fuses = fuses;
   host_state() = cudnn_double;
+  detail::ops::cudnn_fused_places::current().clear();
   Net net{gpu{}};
   const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
   loader feed{images, self_comm{}, {.global_batch = 2 * accumulate, .accumulate = accumulate}};
@@ -210,18 +213,29 @@ TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
   const auto steps = count_steps(false, 1, nothing);
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
-    CHECK(steps[k].launches <= 237);
+    CHECK(steps[k].launches <= 173);
     CHECK(steps[k].waits == 1);
   }
   CHECK(steps[2].executions == 161);
   for (std::size_t k = 3; k < steps.size(); ++k) CHECK(steps[k].variant_packs == 0);
 }
 
+TEST_CASE("ResNet-50, eager: a step whose batch norms cannot be fused") {
+  const auto steps = count_steps(false, 1, nothing, solo{}, false, false);
+  check_memory(steps);
+  for (std::size_t k = 1; k < steps.size(); ++k) {
+    CHECK(steps[k].launches <= 237);
+    CHECK(steps[k].waits == 1);
+  }
+  CHECK(steps[2].executions == 161);
+}
+
 TEST_CASE("ResNet-50 by engine tensor_core and in int8, eager: launches and copies of a step") {
-  // cudnn's without its 8 of unpacking and 53 of statistics, and: of each of 53 convolutions and
-  // of the classifier the product and the weight gradient, 53 input gradients with the sums of
-  // partial weight gradients, the stem's sum, 8 that unscale buckets. In int8 no scaling, six
-  // inputs that no batch norm quantizes, and a classifier of three products in fp32.
+  // cudnn's where nothing is fused, without its 8 of unpacking and 53 of statistics, and: of each
+  // of 53 convolutions and of the classifier the product and the weight gradient, 53 input
+  // gradients with the sums of partial weight gradients, the stem's sum, 8 that unscale buckets. In
+  // int8 no scaling, six inputs that no batch norm quantizes, and a classifier of three products in
+  // fp32.
   int packs = -launches_of("pack_table_kernel"), quantizes = -launches_of("quantize_table_kernel");
   const auto halves = count_steps<resnet50_tensor_core>(false, 1, nothing);
   CHECK(packs + launches_of("pack_table_kernel") == 9);  // one of them before the first step
@@ -266,7 +280,7 @@ TEST_CASE("ResNet-50, captured: temporary memory that has moved is not replayed"
 TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no further wait") {
   const auto steps = count_steps(false, 2, nothing);
   CHECK(steps[2].executions == 2 * 161);
-  CHECK(steps[2].launches < 2 * 237);
+  CHECK(steps[2].launches < 2 * 173);
   CHECK(steps[2].clears == 0);
   CHECK(steps[2].waits == 1);
   check_memory(steps);
@@ -289,7 +303,7 @@ TEST_CASE("ResNet-50 out of memory: the error says an upper estimate of the batc
   CHECK_NOTHROW((void)bytes_of_step(largest / 2, left));
   // Temporary memory, and buffers for gradients beyond two, come on top.
   const std::size_t eight = bytes_of_step(16, plenty) - bytes_of_step(8, plenty);
-  CHECK(eight >= 8 * per_sample);
+  CHECK(eight + 256 >= 8 * per_sample);  // the multiple that sizes are rounded up to
   CHECK(eight <= 2 * 8 * per_sample);
 }
 
@@ -298,7 +312,7 @@ TEST_CASE("ResNet-50 by native over NCCL, eager: the host waits once a step, and
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
     CHECK(steps[k].means == buckets_of_resnet50);
-    CHECK(steps[k].launches <= 237);
+    CHECK(steps[k].launches <= 173);
     CHECK(steps[k].polls == 1);  // a wait that watches NCCL, too
     CHECK(steps[k].waits == 0);
   }

@@ -67,6 +67,11 @@ struct backend {
   /// Whether convolutions compute the statistics of the batch norms behind them.
   static constexpr bool computes_statistics = requires { requires Engine::computes_statistics; };
 
+  /// Whether convolutions may normalize their inputs for the batch norms before them.
+  static constexpr bool fuses_batch_norm = !D::host_memory && sizeof(number) == 2 &&
+                                           !Quantized<P> &&
+                                           requires { requires Engine::fuses_batch_norm; };
+
   /// Whether the fully connected layer is a convolution of one-pixel images: on a GPU in 16 bits,
   /// where engines but `reference` multiply on tensor cores (docs/primitives.md).
   static constexpr bool linear_is_convolution =

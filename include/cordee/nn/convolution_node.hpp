@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/sample_gradients.hpp>
@@ -16,6 +17,7 @@ namespace cordee::inline CORDEE_ABI::detail::nn {
 template <class B>
 class convolution_node {
   using number = typename B::number;
+  using real = typename B::real;
   using engine = typename B::engine;
   static_assert(
       ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
@@ -55,6 +57,11 @@ class convolution_node {
   const number* forward(const forward_pass<B>& pass, const number* x) {
     number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
     x_ = x;
+    if constexpr (B::fuses_batch_norm)
+      if (input_) {
+        fprop_normalized(pass, y, ops::batch_statistics<real>{});
+        return y;
+      }
     engine{}.template fprop<number>(problem_, pass.samples, x,
                                     pass.template packed_at<number>(packed_), y, pass.s);
     return y;
@@ -66,10 +73,25 @@ class convolution_node {
   {
     number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
     x_ = x;
-    engine{}.template fprop<number>(problem_, pass.samples, x,
-                                    pass.template packed_at<number>(packed_), y,
-                                    norm.statistics_of(pass), pass.s);
+    const auto statistics = norm.statistics_of(pass);
+    const auto fprop = [&] {
+      return engine{}.template fprop<number>(problem_, pass.samples, x,
+                                             pass.template packed_at<number>(packed_), y,
+                                             statistics, pass.s);
+    };
+    if constexpr (B::fuses_batch_norm)
+      norm.set_rounded(input_ ? fprop_normalized(pass, y, statistics) : fprop());
+    else
+      fprop();
     return y;
+  }
+  /// The next forward's input, which the batch norm before may not have stored. Null: it has.
+  void read_normalized(const forward_pass<B>& pass,
+                       const ops::normalized_input<number, real>& input)
+    requires(B::fuses_batch_norm)
+  {
+    input_ = input;
+    input_.packed = pass.packed;
   }
 
   /// The last forward's input, which was not kept.
@@ -78,6 +100,7 @@ class convolution_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
+    if constexpr (B::fuses_batch_norm) input_.rebase(pass.packed);
     number* dx = nullptr;
     if (target.needed)
       dx = target.accumulate_into != nullptr
@@ -96,6 +119,14 @@ class convolution_node {
   }
 
  private:
+  struct no_input {};
+
+  bool fprop_normalized(const forward_pass<B>& pass, number* y,
+                        const ops::batch_statistics<real>& statistics) {
+    return engine{}.template fprop_normalized<number>(problem_, pass.samples, input_,
+                                                      pass.template packed_at<number>(packed_), y,
+                                                      statistics, pass.s);
+  }
   void compute_gradients(const backward_pass<B>& pass, const number* dy, number* dx,
                          write_mode dx_mode) {
     const number* const packed = pass.template packed_at<number>(packed_);
@@ -108,10 +139,34 @@ class convolution_node {
         });
       }
     if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
+    if constexpr (B::fuses_batch_norm)
+      if (input_ && dx != nullptr && takes_sums(pass)) {
+        if (engine{}.template dgrad_normalized<number>(problem_, pass.samples, dy, packed, input_,
+                                                       dx, pass.s))
+          pass.gradients->set_summed(input_.norm.saved);
+        return;
+      }
     if (dx != nullptr)
       engine{}.template dgrad<number>(problem_, pass.samples, dy, packed, dx, dx_mode, pass.s);
   }
+  // Whether dx may be masked and summed for the batch norm before.
+  [[nodiscard]] bool takes_sums(const backward_pass<B>& pass) const {
+    if (pass.batch_norm_allreduce) engine::note(ops::not_fused::shared_gradients);
+    return !pass.batch_norm_allreduce;
+  }
   void compute_weight_gradient(const backward_pass<B>& pass, const number* dy) {
+    if constexpr (B::fuses_batch_norm)
+      if (input_) {
+        if (pass.packed_gradients != nullptr)
+          return engine{}.template wgrad_packed_normalized<number>(
+              problem_, pass.samples, input_, dy,
+              reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
+        return in_workspace(pass, [&](number* workspace) {
+          engine{}.template wgrad_normalized<number>(problem_, pass.samples, input_, dy,
+                                                     pass.gradient_at(segment_, weights_),
+                                                     pass.mode, workspace, pass.s);
+        });
+      }
     if constexpr (B::packs_gradients)
       if (pass.packed_gradients != nullptr)
         return engine{}.template wgrad_packed<number>(
@@ -139,6 +194,9 @@ class convolution_node {
   convolution_problem problem_;
   std::size_t segment_, weights_, packed_, activation_;
   const number* x_ = nullptr;
+  [[no_unique_address]] std::conditional_t<B::fuses_batch_norm, ops::normalized_input<number, real>,
+                                           no_input>
+      input_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

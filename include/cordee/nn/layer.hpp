@@ -23,6 +23,7 @@
 //                                                            where y's statistics go
 //     input_target(pass)                   none              for such a forward of a batch norm:
 //                                                            where y's bytes go
+//     read_normalized(pass, input)         none              the same: what y would be made of
 //     gradient_operands(pass)              none              for the node behind: where dy goes
 //     backward(pass, dy, target, ready, previous)
 //                                          without previous  by previous's gradient_operands

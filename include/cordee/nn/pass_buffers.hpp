@@ -383,9 +383,20 @@ class gradient_buffers {
   [[nodiscard]] Number* acquire() { return acquire(largest_); }
   void release(const Number* gradient) { memory_->release(gradient); }
 
+  /// The gradient that backward has come to is masked for the batch norm with these saved rows,
+  /// which have its sums.
+  void set_summed(const void* saved) { summed_ = saved; }
+  /// Whether it is, once.
+  [[nodiscard]] bool take_summed(const void* saved) {
+    if (summed_ != saved || saved == nullptr) return false;
+    summed_ = nullptr;
+    return true;
+  }
+
  private:
   activations<D>* memory_;
   std::size_t largest_;
+  const void* summed_ = nullptr;
 };
 
 }  // namespace detail::nn

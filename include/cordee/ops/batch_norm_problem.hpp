@@ -142,6 +142,35 @@ struct batch_statistics {
   std::size_t channels = 0;
   const Real* gamma = nullptr;
   Real *saved = nullptr, *running_mean = nullptr, *running_variance = nullptr;
+  const Real* beta = nullptr;  // (padded channels), for an engine that fuses_batch_norm
+};
+
+/// Why a batch norm beside a convolution of an engine that fuses_batch_norm is not fused.
+enum class not_fused { frozen_statistics, ghost_batches, recomputed, shared_gradients };
+
+/// The input of a convolution that is y of a batch norm with ReLU, whose coefficients in `saved`
+/// are known, but which need not be in memory: the convolution may read x instead, and normalize it
+/// itself.
+template <class Number, class Real>
+struct normalized_input {
+  batch_norm_problem problem;
+  batch_norm_tensors<Number, Real> norm;
+  /// Whether y is in its memory, and whether `saved` has rounded coefficients (rounded_coefficients
+  /// in ops/gpu/fused_batch_norm.hpp) where the convolution before has taken the statistics.
+  bool is_stored = false, is_rounded = false;
+  const std::byte* packed = nullptr;  // the packed parameters, among which gamma and beta are
+
+  explicit operator bool() const { return norm.x != nullptr; }
+  /// The packed parameters have moved to this address.
+  void rebase(const std::byte* to) {
+    const auto moved = [&](const Real* p) {
+      return reinterpret_cast<const Real*>(to + (reinterpret_cast<const std::byte*>(p) - packed));
+    };
+    if (norm.x == nullptr || packed == to) return;
+    norm.gamma = moved(norm.gamma);
+    norm.beta = moved(norm.beta);
+    packed = to;
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

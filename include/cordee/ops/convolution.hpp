@@ -69,6 +69,10 @@ struct convolution_problem {
 ///                                        workspace, dx, dx_mode, s) is wgrad and dgrad
 ///   computes_statistics        false     fprop<N>(p, samples, x, packed, y, statistics, s) makes
 ///                                        those of y for a batch norm (batch_statistics)
+///   fuses_batch_norm           false     in 16 bits a convolution may read what a batch norm with
+///                                        ReLU reads (normalized_input): fprop_normalized,
+///                                        wgrad_normalized, wgrad_packed_normalized,
+///                                        dgrad_normalized; note(not_fused) of those that may not
 ///   packs_by_table             false     `packed` is as in ops/packed_table.hpp: on a GPU one
 ///                                        launch packs all parameters
 ///   packs_crsk                 false     and has a second copy in the order (C', R, S, K')

@@ -8,12 +8,21 @@
 //
 // cuDNN's engines write the weight gradient of 16-bit numbers in 16 bits; it is then added to dw in
 // float.
+//
+// 16-bit convolutions take over passes of the batch norms beside them where that is faster
+// (fused_places.hpp): statistics of y, the normalization and the ReLU of x, and in backward the
+// ReLU and the sums of the batch norm before.
 #pragma once
 
+#include <string>
+#include <string_view>
+
+#include <cordee/ops/engines/cudnn/fused_places.hpp>
 #include <cordee/ops/engines/cudnn/plan_cache.hpp>
 #include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/fused_batch_norm.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -30,6 +39,25 @@ struct cudnn_with {
   /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, and
   /// wgrad_packed() leaves a gradient in this form.
   static constexpr bool packs_by_table = true, packs_gradients = true;
+  /// See ConvolutionEngine.
+  static constexpr bool computes_statistics = Settings.fuse_batch_norm,
+                        fuses_batch_norm = Settings.fuse_batch_norm;
+
+  /// Returns where batch norm is fused on the current device, and why, for logs: after the first
+  /// step, which decides it.
+  static std::string describe() {
+    return Settings.fuse_batch_norm ? detail::ops::cudnn_fused_places::current().describe_places()
+                                    : "batch norm is not fused";
+  }
+  /// Returns the choices of the current device so far as a table, a line for each: a later run that
+  /// is given it by use_choices repeats them and times nothing.
+  static std::string choices() { return detail::ops::cudnn_fused_places::current().table(); }
+  /// From now on batch norm is fused on the current device where a table of choices() says so.
+  /// @throws usage_error for a line without meaning, or after a step that has chosen otherwise; the
+  /// first step throws error if cuDNN lacks a plan that the table names.
+  static void use_choices(std::string_view table) {
+    detail::ops::cudnn_fused_places::current().use_table(table);
+  }
 
   /// Returns the channels, padded to 16 bytes.
   template <detail::ops::CudnnType N>
@@ -65,6 +93,63 @@ struct cudnn_with {
                     N* y,             // (N, H_out, W_out, K')
                     S s) {
     run(p, samples, detail::ops::convolution_pass::fprop, write_mode::overwrite, x, packed, y, s);
+  }
+  /// Forward pass that also computes the statistics of y, unless they are null. Returns whether
+  /// they have coefficients in 16 bits (rounded_coefficients).
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static bool fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, H, W, C')
+                    const N* packed,  // (K', R, S, C')
+                    N* y,             // (N, H_out, W_out, K')
+                    const detail::ops::batch_statistics<Real>& statistics, S s) {
+    const bool wanted = statistics.saved != nullptr && samples > 0;
+    if constexpr (sizeof(N) == 2) {
+      const int filters = block<N>(p.filters);
+      const detail::ops::channel_sums<S> sums(s, wanted ? filters : 0);
+      if (wanted && place<N>(
+                        detail::ops::fused_graph::conv_stats, p, samples,
+                        {writable(x), writable(packed), y, sums.first(), sums.second()}, s, [] {},
+                        [&] {
+                          fprop(p, samples, x, packed, y, s);
+                          const detail::ops::scratch_statistics<Real, S> scratch(statistics, s,
+                                                                                 filters);
+                          take_statistics(p, samples, y, scratch.get(), s);
+                        })) {
+        sums.moments(p, samples, statistics, y, s);
+        return true;
+      }
+    }
+    fprop(p, samples, x, packed, y, s);
+    if (wanted) take_statistics(p, samples, y, statistics, s);
+    return false;
+  }
+  /// The same of an input that may not be stored, and which this stores if it needs it.
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static bool fprop_normalized(const convolution_problem& p, int samples,
+                               detail::ops::normalized_input<N, Real>& in,
+                               const N* packed,  // (K', R, S, C')
+                               N* y,             // (N, H_out, W_out, K')
+                               const detail::ops::batch_statistics<Real>& statistics, S s) {
+    const int channels = block<N>(p.in.channels), filters = block<N>(p.filters);
+    const auto lanes = static_cast<std::size_t>(channels);
+    const detail::ops::rounded_coefficients<N, Real> rounded(in.norm.saved, lanes);
+    const detail::ops::channel_sums<S> sums(s, filters);
+    if (!place<N>(
+            detail::ops::fused_graph::bn_relu_conv_stats, p, samples,
+            {writable(in.norm.x), rounded.scale, rounded.bias, writable(packed), y, sums.first(),
+             sums.second()},
+            s, [&] { round_coefficients(in, lanes, s); },
+            [&] {
+              auto stored = in;
+              store_normalized(stored, samples, channels, s);
+              const detail::ops::scratch_statistics<Real, S> scratch(statistics, s, filters);
+              fprop(p, samples, in.norm.y, packed, y, scratch.get(), s);
+            })) {
+      store_normalized(in, samples, channels, s);
+      return fprop(p, samples, in.norm.y, packed, y, statistics, s);
+    }
+    if (statistics.saved != nullptr) sums.moments(p, samples, statistics, y, s);
+    return true;
   }
   /// See ConvolutionEngine, and fprop.
   template <detail::ops::CudnnType N, GpuStream S>
@@ -105,15 +190,107 @@ struct cudnn_with {
       run(p, samples, detail::ops::convolution_pass::wgrad, write_mode::overwrite, x, packed_dw, dy,
           s);
   }
+  /// wgrad of an input that may not be stored, and which this stores if it needs it.
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static void wgrad_normalized(const convolution_problem& p, int samples,
+                               detail::ops::normalized_input<N, Real>& in,
+                               const N* dy,  // (N, H_out, W_out, K')
+                               Real* dw,     // (K, C, R, S)
+                               write_mode mode,
+                               N* workspace,  // (K', R, S, C')
+                               S s) {
+    wgrad_packed_normalized(p, samples, in, dy, workspace, s);
+    unpack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), workspace, dw, mode, s);
+  }
+  /// wgrad_packed of such an input.
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static void wgrad_packed_normalized(const convolution_problem& p, int samples,
+                                      detail::ops::normalized_input<N, Real>& in,
+                                      const N* dy,   // (N, H_out, W_out, K')
+                                      N* packed_dw,  // (K', R, S, C')
+                                      S s) {
+    const int channels = block<N>(p.in.channels);
+    const detail::ops::rounded_coefficients<N, Real> rounded(in.norm.saved,
+                                                             static_cast<std::size_t>(channels));
+    if (!in.is_stored &&
+        place<N>(
+            detail::ops::fused_graph::bn_relu_wgrad, p, samples,
+            {writable(in.norm.x), rounded.scale, rounded.bias, writable(dy), packed_dw}, s, [] {},
+            [&] {
+              auto stored = in;
+              store_normalized(stored, samples, channels, s);
+              wgrad_packed(p, samples, in.norm.y, dy, packed_dw, s);
+            }))
+      return;
+    store_normalized(in, samples, channels, s);
+    wgrad_packed(p, samples, in.norm.y, dy, packed_dw, s);
+  }
+  /// dx of an input of batch norm, whose gradient pass comes next. Returns whether dx is masked by
+  /// the ReLU, and its sums are in the saved rows `shift` and `slope`
+  /// (batch_norm_backward_of_sums).
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static bool dgrad_normalized(const convolution_problem& p, int samples,
+                               const N* dy,      // (N, H_out, W_out, K')
+                               const N* packed,  // (K', R, S, C')
+                               const detail::ops::normalized_input<N, Real>& in,
+                               N* dx,  // (N, H, W, C')
+                               S s) {
+    const auto lanes = static_cast<std::size_t>(block<N>(p.in.channels));
+    const detail::ops::batch_norm_coefficients<Real> row(in.norm.saved, lanes, 0);
+    const detail::device::stream_buffer<float, S> factors(s, 3 * lanes);  // of dx; not used
+    const bool fused = place<N>(
+        detail::ops::fused_graph::dgrad_relu_bn, p, samples,
+        {writable(dy), writable(packed), writable(in.norm.x), row.mean, row.inv_std,
+         writable(in.norm.gamma), writable(in.norm.beta), dx, row.slope, row.shift, factors.data(),
+         factors.data() + lanes, factors.data() + 2 * lanes},
+        s, [] {},
+        [&] {
+          dgrad(p, samples, dy, packed, dx, write_mode::overwrite, s);
+          detail::ops::differentiate_batch<detail::ops::vec_16b<N>::size,
+                                           detail::ops::epilogue::relu>(
+              in.problem, static_cast<int>(lanes), samples, in.norm, 0.0, dx,
+              static_cast<Real*>(nullptr), static_cast<Real*>(nullptr), write_mode::overwrite, {},
+              s, [](const auto&, auto) {});
+        });
+    if (!fused) dgrad(p, samples, dy, packed, dx, write_mode::overwrite, s);
+    return fused;
+  }
+  /// A batch norm beside a convolution that cannot be fused, for describe().
+  static void note(detail::ops::not_fused why) {
+    detail::ops::cudnn_fused_places::current().note(why);
+  }
 
  private:
+  template <class T>
+  static T* writable(const T* data) {
+    return const_cast<T*>(data);
+  }
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static void take_statistics(const convolution_problem& p, int samples, const N* y,
+                              const detail::ops::batch_statistics<Real>& to, S s) {
+    const int filters = block<N>(p.filters);
+    const detail::ops::batch_norm_problem norm{p.out()};
+    const detail::ops::batch_norm_tensors<N, Real> t{y,       nullptr,  to.gamma,
+                                                     to.beta, to.saved, nullptr};
+    detail::ops::take_statistics<detail::ops::vec_16b<N>::size>(
+        norm, filters, samples, t, to.running_mean, to.running_variance, {}, s);
+  }
+  template <class N, GpuStream S, class Prepare, class Plain>
+  static bool place(detail::ops::fused_graph kind, const convolution_problem& p, int samples,
+                    const detail::ops::cudnn_fused_places::addresses& data, S s,
+                    const Prepare& prepare, const Plain& plain) {
+    return detail::ops::cudnn_fused_places::current().run(
+        {kind, detail::ops::padded_problem<N>(p), samples, detail::ops::cudnn_data_type<N>,
+         Settings},
+        data, s, prepare, plain);
+  }
+
   /// The pass determines which of x (N, H, W, C'), w (K', R, S, C') and y (N, H_out, W_out, K') is
   /// written.
   template <class N, GpuStream S>
   static void run(const convolution_problem& p, int samples, detail::ops::convolution_pass pass,
                   write_mode mode, const N* x, const N* w, const N* y, S s) {
     if (samples == 0) return;
-    const auto writable = [](const N* data) { return const_cast<N*>(data); };
     detail::ops::cudnn_plan_cache::current().execute(
         {detail::ops::padded_problem<N>(p), samples, pass, detail::ops::cudnn_data_type<N>,
          mode == write_mode::add, Settings},

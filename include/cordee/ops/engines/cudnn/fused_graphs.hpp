@@ -14,7 +14,7 @@
 //                          with which dx = a dz + b' x + c' is computed in the next prologue
 //
 // x and y are NHWC in 16 bits; s, b are (1, C, 1, 1) in 16 bits, statistics in float.
-// No layer uses these graphs: benchmarks/gpu_fused_graphs.cu measures them.
+// fused_places.hpp says which layers use them; benchmarks/gpu_fused_graphs.cu measures them.
 #pragma once
 
 #include <array>
@@ -270,10 +270,12 @@ struct cudnn_fused_plan {
   }
 };
 
-/// The first `max_plans` plans of the heuristics that the target supports; empty if there is none.
-inline std::vector<cudnn_fused_plan> cudnn_fused_plans(const cudnn_fused_graph& graph,
-                                                       const cudnn_target& target,
-                                                       std::size_t max_plans) {
+/// The first `max_plans` plans of the heuristics that the target supports, and whose engines
+/// `admits(config)`; empty if there is none.
+template <class Admits>
+std::vector<cudnn_fused_plan> cudnn_fused_plans(const cudnn_fused_graph& graph,
+                                                const cudnn_target& target, std::size_t max_plans,
+                                                const Admits& admits) {
   auto heuristics = cudnn_descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
                         .with(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get())
                         .with(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A);
@@ -284,6 +286,7 @@ inline std::vector<cudnn_fused_plan> cudnn_fused_plans(const cudnn_fused_graph& 
   for (cudnn_descriptor& config :
        heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
     if (plans.size() == max_plans) break;
+    if (!admits(config)) continue;
     auto plan = cudnn_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
                     .with(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     plan = target.device
@@ -293,6 +296,11 @@ inline std::vector<cudnn_fused_plan> cudnn_fused_plans(const cudnn_fused_graph& 
       plans.push_back({std::move(config), std::move(plan)});
   }
   return plans;
+}
+inline std::vector<cudnn_fused_plan> cudnn_fused_plans(const cudnn_fused_graph& graph,
+                                                       const cudnn_target& target,
+                                                       std::size_t max_plans) {
+  return cudnn_fused_plans(graph, target, max_plans, [](const cudnn_descriptor&) { return true; });
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

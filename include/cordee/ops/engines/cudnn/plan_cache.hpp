@@ -89,6 +89,13 @@ class cudnn_plan_cache {
       throw error(concat(e.what(), " (", describe(key), ")"));
     }
   }
+  /// f(handle) for work of this stream, while no other thread uses the handle.
+  template <device::CudaStream S, class F>
+  auto with_handle(S s, const F& f) {
+    const std::scoped_lock lock(mutex_);
+    cudnn_check(cudnnSetStream(handle_.get(), s.handle), "cudnnSetStream");
+    return f(handle_.get());
+  }
 
  private:
   static constexpr std::size_t candidates = 12;

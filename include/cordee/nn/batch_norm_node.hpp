@@ -1,0 +1,365 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The node of a batch norm (batch_norm.hpp; ops/cpu/batch_norm.hpp).
+//
+// With frozen statistics, training normalizes by the running statistics, as evaluation does, and
+// they are constants of the gradient.
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include <cordee/nn/batch_norm_settings.hpp>
+#include <cordee/nn/layer.hpp>
+#include <cordee/nn/sample_gradients.hpp>
+#include <cordee/ops/cpu/batch_norm.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::nn {
+
+/// A node that may normalize its input for the batch norm before it.
+template <class Node, class B>
+concept ReadsNormalized =
+    requires(Node& node, const forward_pass<B>& pass) { node.read_normalized(pass, {}); };
+
+/// With the epilogue add_relu it is the last batch norm of a residual block.
+template <class B, int V, class Epilogue>
+class batch_norm_node {
+  using number = typename B::number;
+  using real = typename B::real;
+
+ public:
+  static constexpr bool skips_frozen_gradients = true;
+  [[gnu::cold, gnu::noinline]] batch_norm_node(const ops::batch_norm_problem& problem,
+                                               layout_builder& layout)
+      : problem_(problem),
+        segment_(layout.next_segment),
+        name_(layout.table[segment_].name),
+        gamma_(layout.table[segment_].offset),
+        beta_(layout.table[segment_ + 1].offset),
+        mean_(layout.table[layout.next_statistic].offset),
+        variance_(layout.table[layout.next_statistic + 1].offset),
+        packed_(layout.template reserve_packed<real>(2 * padded())),
+        activation_(layout.add_output(sizeof(number) * B::numbers(problem.in))),
+        coefficients_(layout.add_kept()),
+        in_block_(layout.block != nullptr) {
+    layout.add_batch_norm(problem, V);
+    layout.note_activation_size(B::numbers(problem.in));
+    if constexpr (B::packs_by_table) {
+      const auto channels = static_cast<std::size_t>(problem.in.channels);
+      layout.add_packed(detail::ops::packed_vector(gamma_, packed_, channels, padded()));
+      layout.add_packed(
+          detail::ops::packed_vector(beta_, packed_ + padded() * sizeof(real), channels, padded()));
+    }
+  }
+
+  [[gnu::noinline]] void pack_parameters(const pack_pass<B>& pass) const {
+    const auto channels = static_cast<std::size_t>(problem_.in.channels);
+    real* const packed = pass.template packed_at<real>(packed_);
+    if (padded() > channels) pass.device.clear(packed, 2 * padded() * sizeof(real), pass.s);
+    pass.device.copy(packed, pass.plane + gamma_, channels * sizeof(real), pass.s);
+    pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
+  }
+
+  /// For the convolution before it: where it writes the statistics of its output, which forward
+  /// then does not compute; null if they are not of one group of this rank's samples.
+  auto statistics_of(const forward_pass<B>& pass)
+    requires(B::computes_statistics)
+  {
+    ops::batch_statistics<real> out{};
+    if (pass.recomputes || (B::fuses_batch_norm && in_block_)) return out;
+    expect_several_values(pass);
+    has_statistics_ = takes_statistics(pass) && !pass.batch_norm_allreduce &&
+                      problem_.ghost_batches(pass.samples) == 1;
+    if (has_statistics_)
+      out = {static_cast<std::size_t>(problem_.in.channels),
+             pass.template packed_at<real>(packed_),
+             saved(pass),
+             pass.plane + mean_,
+             pass.plane + variance_,
+             pass.template packed_at<real>(packed_) + padded()};
+    return out;
+  }
+
+  /// Whether that convolution has left them with coefficients in 16 bits.
+  void set_rounded(bool rounded) { is_rounded_ = rounded; }
+
+  /// Its y is that of a recomputed block.
+  void write_block_output() { activation_ = block_output; }
+  /// Where forward writes y; see writes_given_output.
+  void write_to(number* y)
+    requires std::same_as<Epilogue, ops::epilogue::store>
+  {
+    given_ = y;
+  }
+  /// Returns y's memory, which forward replaces, before it; null if y is there already.
+  number* begin_output(const forward_pass<B>& pass) {
+    y_ = output_of(pass);
+    has_begun_ = true;
+    return has_output(pass) ? nullptr : y_;
+  }
+  /// Whether y is kept until its reader has read it alone.
+  [[nodiscard]] bool has_temporary_output() const { return activation_ == temporary_activation; }
+  /// The reader of such a y has read it. One that backward computes stays until its gradients.
+  void release_output(const forward_pass<B>& pass)
+    requires(B::restores_outputs)
+  {
+    if (!has_temporary_output() || pass.recomputes) return;
+    pass.saved->release(y_);
+    y_ = nullptr;
+  }
+  /// y again, until the gradients are computed.
+  const number* restore_output(const backward_pass<B>& pass)
+    requires(B::restores_outputs)
+  {
+    if (y_ == nullptr) {
+      y_ = pass.gradients->acquire(size(pass));
+      normalize_again(pass, nullptr);
+    }
+    return y_;
+  }
+  /// Numbers of y.
+  template <class Pass>
+  [[nodiscard]] std::size_t size(const Pass& pass) const {
+    return static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
+  }
+
+  const number* forward(const forward_pass<B>& pass, const number* x,
+                        const number* residual = nullptr) {
+    expect_several_values(pass);
+    begin(pass, x);
+    const auto t = tensors(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
+    if (pass.recomputes) {
+      if (!has_output(pass)) normalize_again(pass, residual);
+    } else if (has_statistics_) {
+      if constexpr (B::computes_statistics)
+        count_ =
+            batch_norm_normalize<number, V, Epilogue>(problem_, pass.samples, t, residual, pass.s);
+    } else if (takes_statistics(pass)) {
+      problem_.moving_average = pass.moving_average;
+      count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
+                                                       pass.plane + mean_, pass.plane + variance_,
+                                                       pass.batch_norm_allreduce, pass.s);
+      expect_several_values();
+    } else {
+      count_ = problem_.frozen_count;
+      batch_norm_evaluate<number, V, Epilogue>(problem_, pass.samples, t, residual,
+                                               pass.plane + mean_, pass.plane + variance_, pass.s);
+    }
+    return y_;
+  }
+
+  /// Where it can be, y is left to `next`, a convolution that normalizes its input.
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
+    requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::relu> &&
+             detail::nn::ReadsNormalized<Next, B>)
+  {
+    if (!leaves_output(pass)) {
+      next.read_normalized(pass, {});
+      return forward(pass, x);
+    }
+    expect_several_values(pass);
+    begin(pass, x);
+    const auto t = tensors(pass);
+    if (has_statistics_)
+      count_ = static_cast<double>(problem_.in.pixels()) * pass.samples;
+    else
+      count_ = batch_norm_statistics<number, V>(problem_, pass.samples, t, pass.plane + mean_,
+                                                pass.plane + variance_, pass.batch_norm_allreduce,
+                                                pass.s);
+    next.read_normalized(pass, {problem_, t, false, has_statistics_ && is_rounded_});
+    return y_;
+  }
+  /// y also quantized, by the quantizer of `next`.
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
+    requires detail::nn::QuantizesInput<Next, B>
+  {
+    return forward(pass, x, nullptr, next);
+  }
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, const number* residual,
+                        Next& next)
+    requires detail::nn::QuantizesInput<Next, B>
+  {
+    if constexpr (V % 4 != 0)  // an engine without blocks
+      return forward(pass, x, residual);
+    else
+      return forward_quantizing(pass, x, residual, next.input_target(pass));
+  }
+
+  /// Computes the gradients without ready(); dx may be dy where there is no residual.
+  void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx) {
+    if constexpr (B::fuses_batch_norm)
+      if (pass.gradients->take_summed(saved_))  // ops/gpu/fused_batch_norm.hpp
+        return batch_norm_backward_of_sums<number, V>(
+            problem_, pass.samples, tensors(pass), dy, dx, pass.gradient_at(segment_, gamma_),
+            pass.gradient_at(segment_ + 1, beta_), pass.mode, pass.s);
+    const auto [problem, allreduce] = backward_problem(pass);
+    if constexpr (B::restores_outputs)
+      if (has_temporary_output()) (void)restore_output(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
+    batch_norm_backward<number, V, Epilogue>(
+        problem, pass.samples, tensors(pass), count_, dy, dx, pass.gradient_at(segment_, gamma_),
+        pass.gradient_at(segment_ + 1, beta_), pass.mode, allreduce, pass.s);
+    if (has_temporary_output()) pass.gradients->release(std::exchange(y_, nullptr));
+  }
+  /// The memory of dx, which is not dy, becomes an operand of the gradients of the layer before;
+  /// `input` is the other.
+  template <class Input>
+  void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx, const Input& input) {
+    const auto [problem, allreduce] = backward_problem(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/quantizing_batch_norm.hpp
+    batch_norm_backward_quantized<V, Epilogue>(
+        problem, pass.samples, tensors(pass), count_, dy, reinterpret_cast<decltype(input.out)>(dx),
+        input, pass.gradient_at(segment_, gamma_), pass.gradient_at(segment_ + 1, beta_), pass.mode,
+        allreduce, pass.s);
+  }
+  /// Requires that nothing has used the pass's scratch since compute_gradients.
+  template <class Ready>
+  void observe_samples(const backward_pass<B>& pass, const Ready& ready) const {
+    if constexpr (is_observed<Ready>) {
+      const ops::batch_norm_sums sums(problem_, pass.samples, V, pass.scratch->span().data);
+      ready.observe(segment_, batch_norm_samples{problem_.in.channels, pass.samples, sums.pitch,
+                                                 sums.firsts, sums.seconds});
+    }
+  }
+  template <class Ready>
+  void signal_ready(Ready& ready) const {
+    ready(segment_ + 1);
+    ready(segment_);
+  }
+
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    compute_gradients(pass, dy, dy);
+    observe_samples(pass, ready);
+    number* dx = pass.route_input_gradient(problem_.in, dy, target);
+    signal_ready(ready);
+    return dx;
+  }
+  template <class Ready, class Previous>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number>, Ready& ready,
+                   Previous& previous)
+    requires detail::nn::HasGradientOperands<Previous, B>
+  {
+    number* const dx = pass.gradients->acquire(size(pass));
+    compute_gradients(pass, dy, dx, previous.gradient_operands(pass));
+    pass.gradients->release(dy);
+    observe_samples(pass, ready);
+    signal_ready(ready);
+    return dx;
+  }
+
+ private:
+  [[nodiscard]] number* output_of(const forward_pass<B>& pass) {
+    if (activation_ == given_activation) return given_;
+    if (has_temporary_output())
+      return reinterpret_cast<number*>(pass.saved->acquire(size(pass) * sizeof(number)));
+    return pass.buffer_for(activation_, B::numbers(problem_.in));
+  }
+  // Whether y is that of the pass which this one repeats, or in memory that has its sum already.
+  [[nodiscard]] bool has_output(const forward_pass<B>& pass) const {
+    return pass.recomputes &&
+           (activation_ == block_output || (activation_ == given_activation && given_ == nullptr));
+  }
+  void begin(const forward_pass<B>& pass, const number* x) {
+    if (!std::exchange(has_begun_, false)) y_ = output_of(pass);
+    saved_ = saved(pass);
+    x_ = x;
+  }
+  template <class Pass>
+  void normalize_again(const Pass& pass, const number* residual) {
+    // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
+    (void)batch_norm_normalize<number, V, Epilogue>(
+        count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_,
+        pass.samples, tensors(pass), residual, pass.s);
+  }
+  struct backward_arguments {
+    ops::batch_norm_problem problem;
+    ops::statistics_allreduce allreduce;
+  };
+  [[nodiscard]] backward_arguments backward_problem(const backward_pass<B>& pass) const {
+    if (count_ == problem_.frozen_count) return {{problem_.in}, {}};  // statistics are constants
+    return {problem_, pass.batch_norm_allreduce};
+  }
+  [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
+    return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
+  }
+  // Whether the convolution behind may normalize x.
+  [[nodiscard]] bool leaves_output(const forward_pass<B>& pass) const {
+    using ops::not_fused;
+    if (pass.phase != phase::train || pass.samples == 0) return false;
+    if (takes_statistics(pass) && problem_.ghost_batches(pass.samples) == 1 && !in_block_)
+      return true;
+    B::engine::note(in_block_                 ? not_fused::recomputed
+                    : !takes_statistics(pass) ? not_fused::frozen_statistics
+                                              : not_fused::ghost_batches);
+    return false;
+  }
+  // Where ranks share their statistics the values of all count: on a GPU, where count_ is this
+  // rank's, batch_norm_settings::expect_several_values tests them.
+  void expect_several_values(const forward_pass<B>& pass) const {
+    if (problem_.in.pixels() == 1 && takes_statistics(pass) && !pass.batch_norm_allreduce)
+      expect_several_samples(problem_, pass.samples, name_);
+  }
+  void expect_several_values() const {
+    if (B::device::host_memory && count_ == 1) refuse_single_value(problem_, name_);
+  }
+  [[nodiscard]] real* saved(const forward_pass<B>& pass) const {
+    return pass.saved->template buffer_for<real>(coefficients_,
+                                                 problem_.saved_size(pass.samples, V));
+  }
+  [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
+  template <class Target>
+  const number* forward_quantizing(const forward_pass<B>& pass, const number* x,
+                                   const number* residual, const Target& to) {
+    if (to.bytes == nullptr) return forward(pass, x, residual);
+    expect_several_values(pass);
+    begin(pass, x);
+    const auto t = tensors(pass);
+    const bool constant = !takes_statistics(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/{batch_norm,quantizing_batch_norm}.hpp
+    if (constant)
+      batch_norm_recall<number, V>(problem_, t, pass.plane + mean_, pass.plane + variance_, pass.s);
+    else if (!has_statistics_)
+      count_ = batch_norm_statistics<number, V>(problem_, pass.samples, t, pass.plane + mean_,
+                                                pass.plane + variance_, pass.batch_norm_allreduce,
+                                                pass.s);
+    if (!constant) expect_several_values();
+    const double values = batch_norm_normalize_quantizing<V, Epilogue>(
+        constant ? ops::batch_norm_problem{problem_.in} : problem_, pass.samples, t, residual, to,
+        pass.s);
+    if (constant)
+      count_ = problem_.frozen_count;
+    else if (has_statistics_)
+      count_ = values;
+    return y_;
+  }
+  template <class Pass>
+  ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
+    if constexpr (B::device::host_memory)  // GPU passes use memory of their stream
+      pass.scratch->reserve(problem_.scratch_size(pass.samples, V));
+    const real* const packed = pass.template packed_at<real>(packed_);
+    return {x_, y_, packed, packed + padded(), saved_, pass.scratch->span().data};
+  }
+
+  ops::batch_norm_problem problem_;
+  std::size_t segment_;
+  std::string_view name_;  // of the scale
+  std::size_t gamma_, beta_, mean_, variance_, packed_, activation_, coefficients_;
+  double count_ = 0;
+  bool in_block_;                // of recompute or offload_activations
+  bool has_statistics_ = false;  // of this pass, from the convolution before
+  bool is_rounded_ = false;      // these
+  const number* x_ = nullptr;
+  number* y_ = nullptr;
+  number* given_ = nullptr;
+  bool has_begun_ = false;  // of y_
+  real* saved_ = nullptr;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

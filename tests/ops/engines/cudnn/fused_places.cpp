@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batch norm fused into convolutions under the trainer, over a double of cuDNN that computes every
+// graph in plain loops; and how places choose.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/cordee.hpp>
+#include <cordee/ops/engines/cudnn/engine.hpp>
+#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/packed_table.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/reduce.hpp>
+#include <cordee/ops/gpu/segmented.hpp>
+
+#include "tests/support/cudnn_on_host.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+using plain_cudnn = cudnn_with<cudnn_settings{.fuse_batch_norm = false}>;
+using fixed_cudnn = cudnn_with<cudnn_settings{.deterministic = true}>;
+
+constexpr resnet_options small{.image = {1, 8, 8}, .shortcut = shortcut::b, .zero_gamma = false};
+const synthetic images{.extent = small.image, .classes = 10, .samples = 64, .seed = 3};
+
+auto& places() { return detail::ops::cudnn_fused_places::current(); }
+void begin(const host_cudnn& state = {}) {
+  host_state() = state;
+  places().clear();
+}
+
+struct result {
+  std::vector<float> gradients, weights;  // gradients of the last step
+  int fused = 0;                          // executions
+};
+
+template <class Engine, class P = fp16, resnet_options Options = small, class Prepare>
+result train(int steps, int accumulate, const Prepare& prepare) {
+  const host_cuda device;
+  resnet<8, P, host_cuda, Options, Engine> net{device};
+  prepare(net);
+  loader feed{images, self_comm{}, {.global_batch = 6 * accumulate, .accumulate = accumulate}};
+  trainer run{
+      net, sgd{}, constant{.learning_rate = 0.05}, solo{}, {.loss_scaling = {.initial = 1024}}};
+  upload<host_cuda> uploaded(device);
+  result out;
+  for (int k = 0; k < steps; ++k) {
+    host_state().fused = 0;
+    const auto step = run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
+    CHECK(step.applied);
+    out.fused = host_state().fused;
+  }
+  out.gradients = copy_to_host<float, host_cuda>(device, run.grads(), run.compute());
+  out.weights = copy_to_host<float, host_cuda>(device, run.weights(), run.compute());
+  return out;
+}
+template <class Engine, class P = fp16, resnet_options Options = small>
+result train(int steps = 1, int accumulate = 1) {
+  return train<Engine, P, Options>(steps, accumulate, [](auto&) {});
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace
+
+TEST_CASE("cudnn: a step with fused batch norms is as near to fp32 as one with plain ones") {
+  begin();
+  const result exact = train<plain_cudnn, fp32>(), plain = train<plain_cudnn>(),
+               fused = train<cudnn>();
+  CHECK(plain.fused == 0);
+  // Statistics behind six convolutions; of three blocks the second convolution's three passes.
+  CHECK(train<cudnn>(2).fused == 6 + 3 * 3);
+  CHECK(distance(fused.gradients, exact.gradients) <=
+        1.5 * distance(plain.gradients, exact.gradients));
+  CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
+  CHECK(distance(fused.gradients, plain.gradients) > 0);
+  CHECK(cudnn::describe() == "batch norm fused at 17 of 17 places; 17 fused by time");
+}
+
+TEST_CASE("cudnn: each kind of place may be fused alone") {
+  begin();
+  const result exact = train<plain_cudnn, fp32>(3, 2), plain = train<plain_cudnn>(3, 2);
+  const double bar = 1.5 * distance(plain.gradients, exact.gradients);
+  begin();
+  (void)train<cudnn>();
+  const std::string all = cudnn::choices();
+  for (const std::string kind :
+       {"conv_stats", "bn_relu_conv_stats", "bn_relu_wgrad", "dgrad_relu_bn"}) {
+    CAPTURE(kind);
+    std::string table;
+    for (std::size_t from = 0; from < all.size();) {
+      const std::size_t end = all.find('\n', from);
+      const std::string line = all.substr(from, end - from);
+      table += line.substr(0, line.find(" fused ")) +
+               (line.starts_with(kind + " ") ? " fused 0\n" : " plain\n");
+      from = end + 1;
+    }
+    begin();
+    cudnn::use_choices(table);
+    const result one = train<cudnn>(3, 2);
+    // A plain forward pass has stored what the weight gradient reads.
+    CHECK(one.fused == 2 * (kind == "conv_stats" ? 9 : kind == "bn_relu_wgrad" ? 0 : 3));
+    CHECK(distance(one.gradients, exact.gradients) <= bar);
+    CHECK(cudnn::choices() == table);
+  }
+}
+
+TEST_CASE("cudnn: places that are plain have the bits of the engine that does not fuse") {
+  begin();
+  const result plain = train<plain_cudnn>(3, 2);
+  const auto check_plain = [&](const std::string& why) {
+    const result same = train<cudnn>(3, 2);
+    CHECK(same.fused == 0);
+    CHECK(same.weights == plain.weights);
+    CHECK(same.gradients == plain.gradients);
+    CHECK(cudnn::describe() == "batch norm fused at 0 of 14 places; 14 plain " + why);
+  };
+  SUBCASE("by time") {
+    host_cudnn slow;
+    slow.fused_factor = 3;
+    begin(slow);
+    check_plain("by time");
+  }
+  SUBCASE("without a plan") {
+    host_cudnn none;
+    none.engines[0].fuses = false;
+    begin(none);
+    check_plain("since cuDNN has no plan for it on this GPU");
+    CHECK(cudnn::choices().empty());
+  }
+  SUBCASE("without a plan that runs") {
+    host_cudnn broken;
+    broken.engines = {host_engine{.index = 1, .fuses = false},
+                      host_engine{.index = 2, .executes = false}};
+    begin(broken);
+    check_plain("by time");
+  }
+}
+
+TEST_CASE("cudnn: the fastest plan is in the table, which repeats the choices and times nothing") {
+  host_cudnn three;
+  three.engines = {host_engine{.index = 1, .milliseconds = 2}, host_engine{.index = 2},
+                   host_engine{.index = 3, .milliseconds = 3}};
+  begin(three);
+  const result first = train<cudnn>(2);
+  const std::string table = cudnn::choices();
+  CHECK(
+      table.find("dgrad_relu_bn 16x8x8 16 window 3 stride 1 padding 1 samples 6 fp16 fused 1\n") !=
+      std::string::npos);
+  begin(three);
+  cudnn::use_choices(table);
+  CHECK(cudnn::describe() ==
+        "batch norm is fused where it is faster, decided at the first step and by a table");
+  CHECK(train<cudnn>(2).weights == first.weights);
+  CHECK(cudnn::choices() == table);
+  CHECK(cudnn::describe() == "batch norm fused at 15 of 15 places; 15 fused by the table");
+  // Two of the 17 are of statistics behind plain forms of forward, which were timed then.
+  const auto run = std::count(host_state().executed.begin(), host_state().executed.end(), 2);
+  CHECK(run >= 2 * first.fused);
+  CHECK_NOTHROW(cudnn::use_choices(table));
+  CHECK_THROWS_WITH_AS(
+      cudnn::use_choices("conv_stats 8x8x8 16 window 3 stride 1 padding 1 samples 6 fp16 plain"),
+      doctest::Contains("comes after the first step"), usage_error);
+  for (const std::string line :
+       {"fused 1", "plain", "conv_stats 8x8x8 16 fused", "x fused -1", "x fused 1 ", "x fast"}) {
+    CAPTURE(line);
+    CHECK_THROWS_WITH_AS(cudnn::use_choices("\n" + line),
+                         doctest::Contains("line 2 of a table of fused places"), usage_error);
+  }
+  host_cudnn one;
+  begin(one);
+  cudnn::use_choices(table);  // of a GPU with more plans
+  CHECK_THROWS_WITH_AS((void)train<cudnn>(),
+                       doctest::Contains("names plan 1, and cuDNN has 1 here"), error);
+}
+
+TEST_CASE("cudnn: a deterministic engine fuses by rule, and by reproducible plans alone") {
+  host_cudnn two;
+  two.engines = {host_engine{.index = 1, .notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+                 host_engine{.index = 2}, host_engine{.index = 3}};
+  begin(two);
+  const result first = train<fixed_cudnn>(2);
+  CHECK(first.fused == 6 + 3 * 2);
+  CHECK(host_state().executed ==
+        std::vector<int>(host_state().executed.size(), 2));  // nothing is timed
+  CHECK(fixed_cudnn::describe() ==
+        "batch norm fused at 12 of 15 places; 12 fused by rule, in a deterministic build; 3 plain "
+        "by rule, in a deterministic build");
+  begin(two);
+  CHECK(train<fixed_cudnn>(2).weights == first.weights);
+}
+
+TEST_CASE("cudnn: where batch norms cannot be fused they are plain, and describe says so") {
+  const auto check_as_plain = [&]<resnet_options Options>(const auto& prepare, int fused,
+                                                          const std::string& why) {
+    begin();
+    const result plain = train<plain_cudnn, fp16, Options>(2, 1, prepare);
+    begin();
+    const result same = train<cudnn, fp16, Options>(2, 1, prepare);
+    CHECK(same.fused == fused);
+    if (fused == 0) CHECK(same.weights == plain.weights);
+    CAPTURE(cudnn::describe());
+    CHECK(cudnn::describe().ends_with(why));
+  };
+  SUBCASE("frozen statistics") {
+    check_as_plain.operator()<small>([](auto& net) { net.freeze_batch_norm_at = 0; }, 0,
+                                     "at the first step; plain where statistics are frozen");
+  }
+  SUBCASE("ghost batches") {
+    constexpr resnet_options ghosts = [] {
+      auto o = small;
+      o.ghost_batch = 2;
+      return o;
+    }();
+    check_as_plain.operator()<ghosts>([](auto&) {}, 0, "at the first step; plain in ghost batches");
+  }
+  SUBCASE("recomputed blocks") {
+    constexpr resnet_options recomputed = [] {
+      auto o = small;
+      o.recompute = true;
+      return o;
+    }();
+    check_as_plain.operator()<recomputed>([](auto&) {}, 1,  // the stem's statistics
+                                          "1 fused by time; plain in recomputed or offloaded "
+                                          "blocks");
+  }
+  SUBCASE("shared statistics: forward may be fused") {
+    check_as_plain.operator()<small>(
+        [](auto& net) {
+          net.batch_norm_allreduce =
+              detail::ops::statistics_allreduce{.call = [](void*, std::span<double>) {}};
+        },
+        3 + 3, "6 fused by time; plain in backward where ranks share statistics");
+  }
+}
