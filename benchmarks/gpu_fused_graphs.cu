@@ -103,9 +103,10 @@ class bench_fused {
     const double fused = time_fused(kind, p), convolution = time_convolution(kind, p);
     double plain = convolution;
     if (kind == fused_graph::bn_relu_conv_stats) plain += time_batch_norm<epilogue::relu>(p, false);
-    if (adds_residual(kind)) plain += time_batch_norm<epilogue::add_relu>(p, false);
-    if (kind == fused_graph::dual_bn_relu_conv_stats)
-      plain += time_batch_norm<epilogue::store>(p, false);
+    const bool backward = is_input_gradient(kind);
+    if (adds_residual(kind)) plain += time_batch_norm<epilogue::add_relu>(p, backward);
+    if (kind == fused_graph::dual_bn_relu_conv_stats || kind == fused_graph::dgrad_dual_relu_bn)
+      plain += time_batch_norm<epilogue::store>(p, backward);
     if (kind == fused_graph::dgrad_relu_bn) plain += time_batch_norm<epilogue::relu>(p, true);
     std::printf(
         "{\"graph\": \"%s\", \"layer\": \"%s -> %d, window %d\", \"batch\": %d, \"fused\": %s, "
@@ -157,9 +158,9 @@ class bench_fused {
   }
 
   double time_convolution(fused_graph kind, const convolution_problem& p) {
-    const auto pass = kind == fused_graph::bn_relu_wgrad   ? convolution_pass::wgrad
-                      : kind == fused_graph::dgrad_relu_bn ? convolution_pass::dgrad
-                                                           : convolution_pass::fprop;
+    const auto pass = kind == fused_graph::bn_relu_wgrad ? convolution_pass::wgrad
+                      : is_input_gradient(kind)          ? convolution_pass::dgrad
+                                                         : convolution_pass::fprop;
     const cudnn_plan_key key{p, samples_, pass, CUDNN_DATA_HALF};
     tensor x(device_, 2 * samples_ * p.in.size(), s_),
         y(device_, 2 * samples_ * p.out().size(), s_), w(device_, 2 * p.weights(), s_);

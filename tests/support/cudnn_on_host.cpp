@@ -164,6 +164,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
       host_state().bytes += static_cast<std::size_t>(tensor(*words, at).bytes());
     }
   }
+  if (!is_fused(graph)) host_state().bytes += accumulated_bytes(graph);
   if (host_state().computes) compute_graph(graph, memory);
   if (is_fused(graph)) ++host_state().fused;
   host_state().executed.push_back(config.engine.index);

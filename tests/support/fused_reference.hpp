@@ -34,8 +34,10 @@ class fused_reference : public fused_tensors {
     if (r == sum || r == squares) return statistic(i, r == squares);
     if (r == dw) return weight_gradient(i);
     if (r == dz) return masked_gradient(i);
-    if (r == dgamma || r == dbeta) return parameter_gradient(i, r == dgamma);
-    return factor(r, i);
+    const bool other = r >= other_dgamma;  // of the outputs
+    if (r == dgamma || r == dbeta || r == other_dgamma || r == other_dbeta)
+      return parameter_gradient(norm_of(other), i, r == dgamma || r == other_dgamma);
+    return factor(norm_of(other), r, i);
   }
   /// Compares the outputs, of large tensors `most` numbers that are spread over them: the first
   /// that is wrong in words, or "".
@@ -55,6 +57,17 @@ class fused_reference : public fused_tensors {
   }
 
  private:
+  /// The tensors of one of two batch norms.
+  struct norm {
+    role x, mean, invstd, gamma, beta, dgamma, dbeta, dy_factor, x_factor;
+  };
+  static norm norm_of(bool other) {
+    using enum role;
+    if (other)
+      return {other_x,      other_mean,  other_invstd,    other_gamma,   other_beta,
+              other_dgamma, other_dbeta, other_dy_factor, other_x_factor};
+    return {x, mean, invstd, gamma, beta, dgamma, dbeta, dy_factor, x_factor};
+  }
   struct place {
     std::size_t n, h, w, c;
   };
@@ -144,13 +157,20 @@ class fused_reference : public fused_tensors {
     return total.get().rounded();
   }
 
-  /// t = (x - mean) invstd gamma + beta
-  [[nodiscard]] bounded pre_activation(std::size_t i) const {
-    using enum role;
+  /// (x - mean) invstd gamma + beta
+  [[nodiscard]] bounded normalized(const norm& n, std::size_t i) const {
     const std::size_t c = i % static_cast<std::size_t>(p_.in.channels);
-    const bounded centered = (exact(x, i) + exact(mean, c) * bounded{-1}).rounded();
-    const bounded normalized = (centered * exact(invstd, c)).rounded();
-    return ((normalized * exact(gamma, c)).rounded() + exact(beta, c)).rounded();
+    const bounded centered = (exact(n.x, i) + exact(n.mean, c) * bounded{-1}).rounded();
+    const bounded scaled = (centered * exact(n.invstd, c)).rounded();
+    return ((scaled * exact(n.gamma, c)).rounded() + exact(n.beta, c)).rounded();
+  }
+  /// The ReLU's argument.
+  [[nodiscard]] bounded pre_activation(std::size_t i) const {
+    const bounded t = normalized(norm_of(false), i);
+    if (kind_ == fused_graph::dgrad_add_relu_bn) return (t + exact(role::residual, i)).rounded();
+    if (kind_ == fused_graph::dgrad_dual_relu_bn)
+      return (t + normalized(norm_of(true), i)).rounded();
+    return t;
   }
   /// Whether the sign of t is within its error.
   [[nodiscard]] bool may_be_masked(std::size_t i) const {
@@ -174,32 +194,33 @@ class fused_reference : public fused_tensors {
         total.add(exact(role::dy, offset(to, out)) *
                   exact(role::w, filter_offset(to.c, r, s, a.c)));
     });
-    return total.get().rounded().rounded();  // dx, and dz
+    bounded dx = total.get().rounded();
+    if (adds_residual(kind_)) dx = (dx + exact(role::added, i)).rounded();
+    return dx.rounded();
   }
   /// Over the stored dz, which may be summed before it is rounded.
-  [[nodiscard]] bounded parameter_gradient(std::size_t c, bool of_scale) const {
+  [[nodiscard]] bounded parameter_gradient(const norm& n, std::size_t c, bool of_scale) const {
     using enum role;
     bounded_sum total;
     const auto channels = static_cast<std::size_t>(p_.in.channels);
     for (std::size_t i = c; i < size_of(dz); i += channels) {
       const bounded g = exact(dz, i).rounded();
-      const bounded normalized = (exact(x, i) + exact(mean, c) * bounded{-1}) * exact(invstd, c);
-      total.add(of_scale ? g * normalized : g);
+      const bounded h = (exact(n.x, i) + exact(n.mean, c) * bounded{-1}) * exact(n.invstd, c);
+      total.add(of_scale ? g * h : g);
     }
     return total.get();
   }
   /// dx = a dz + b' x + c' = gamma invstd (dz - dbeta / N - (x - mean) invstd dgamma / N)
-  [[nodiscard]] bounded factor(role r, std::size_t c) const {
-    using enum role;
+  [[nodiscard]] bounded factor(const norm& n, role r, std::size_t c) const {
     const double count =
-        static_cast<double>(size_of(dz) / static_cast<std::size_t>(p_.in.channels));
-    const double a = exact(gamma, c).value * exact(invstd, c).value,
-                 slope = a * exact(invstd, c).value * exact(dgamma, c).value / count,
-                 from_mean = slope * exact(mean, c).value,
-                 shift = a * exact(dbeta, c).value / count;
+        static_cast<double>(size_of(role::dz) / static_cast<std::size_t>(p_.in.channels));
+    const double a = exact(n.gamma, c).value * exact(n.invstd, c).value,
+                 slope = a * exact(n.invstd, c).value * exact(n.dgamma, c).value / count,
+                 from_mean = slope * exact(n.mean, c).value,
+                 shift = a * exact(n.dbeta, c).value / count;
     constexpr double roundings = 8 * bounded::single;
-    if (r == dy_factor) return {a, roundings * std::abs(a)};
-    if (r == x_factor) return {-slope, roundings * std::abs(slope)};
+    if (r == n.dy_factor) return {a, roundings * std::abs(a)};
+    if (r == n.x_factor) return {-slope, roundings * std::abs(slope)};
     return {from_mean - shift, roundings * (std::abs(from_mean) + std::abs(shift))};
   }
 

@@ -28,7 +28,9 @@ class fused_tensors {
   // clang-format off
   enum class role {
     x, scale, bias, residual, other_x, other_scale, other_bias, z, w, y, sum, squares, dy, dw, mean,
-    invstd, gamma, beta, dz, dgamma, dbeta, dy_factor, x_factor, constant
+    invstd, gamma, beta, dz, dgamma, dbeta, dy_factor, x_factor, constant, other_dgamma,
+    other_dbeta, other_dy_factor, other_x_factor, other_constant, added, other_mean, other_invstd,
+    other_gamma, other_beta
   };
   // clang-format on
 
@@ -56,24 +58,26 @@ class fused_tensors {
 
   [[nodiscard]] const std::vector<role>& roles() const { return roles_; }
   static std::string name(role r) {
-    constexpr const char* names[] = {"x",     "scale",  "bias",  "residual", "x'",    "scale'",
-                                     "bias'", "z",      "w",     "y",        "sum",   "squares",
-                                     "dy",    "dw",     "mean",  "invstd",   "gamma", "beta",
-                                     "dz",    "dgamma", "dbeta", "a",        "b'",    "c'"};
+    constexpr const char* names[] = {
+        "x",        "scale",  "bias",  "residual", "x'",      "scale'",  "bias'",
+        "z",        "w",      "y",     "sum",      "squares", "dy",      "dw",
+        "mean",     "invstd", "gamma", "beta",     "dz",      "dgamma",  "dbeta",
+        "a",        "b'",     "c'",    "dgamma'",  "dbeta'",  "a of x'", "b' of x'",
+        "c' of x'", "g",      "mean'", "invstd'",  "gamma'",  "beta'"};
     return names[static_cast<int>(r)];
   }
   static bool is_output(role r) {
     using enum role;
-    return r == z || r == y || r == sum || r == squares || r == dw || r >= dz;
+    return r == z || r == y || r == sum || r == squares || r == dw || (r >= dz && r < added);
   }
   static bool is_float(role r) {
     using enum role;
-    return r == sum || r == squares || (r >= mean && r != dz);
+    return r == sum || r == squares || (r >= mean && r != dz && r != added);
   }
   [[nodiscard]] std::size_t size_of(role r) const {
     using enum role;
     const std::size_t channels = static_cast<std::size_t>(p_.in.channels);
-    if (r == x || r == residual || r == other_x || r == z || r == dz)
+    if (r == x || r == residual || r == other_x || r == added || r == z || r == dz)
       return samples_ * p_.in.size();
     if (r == y || r == dy) return samples_ * p_.out().size();
     if (r == w || r == dw) return p_.weights();
@@ -101,13 +105,43 @@ class fused_tensors {
       case fused_graph::dgrad_relu_bn:
         return {dy, w,      x,     mean,      invstd,   gamma,   beta,
                 dz, dgamma, dbeta, dy_factor, x_factor, constant};
+      case fused_graph::dgrad_add_relu_bn:
+        return {dy,    w,  x,      mean,  invstd,    gamma,    beta,    residual,
+                added, dz, dgamma, dbeta, dy_factor, x_factor, constant};
+      case fused_graph::dgrad_dual_relu_bn:
+        return {dy,
+                w,
+                x,
+                mean,
+                invstd,
+                gamma,
+                beta,
+                other_x,
+                other_mean,
+                other_invstd,
+                other_gamma,
+                other_beta,
+                added,
+                dz,
+                dgamma,
+                dbeta,
+                dy_factor,
+                x_factor,
+                constant,
+                other_dgamma,
+                other_dbeta,
+                other_dy_factor,
+                other_x_factor,
+                other_constant};
     }
     return {};
   }
   /// Scales are positive and near 1, as those of batch norms are.
   static float input(role r, double drawn) {
     using enum role;
-    if (r == scale || r == other_scale || r == invstd || r == gamma) drawn = 0.5 + std::abs(drawn);
+    if (r == scale || r == other_scale || r == invstd || r == gamma || r == other_invstd ||
+        r == other_gamma)
+      drawn = 0.5 + std::abs(drawn);
     if (r == w) drawn /= 8;
     return is_float(r) ? static_cast<float>(drawn)
                        : static_cast<float>(to_double(to_number<fp16::storage>(drawn)));

@@ -316,6 +316,13 @@ void compute_graph(const descriptor& graph, const Memory& memory) {
   }
 }
 
+/// Of an input gradient that is added to what is there: this is read, too.
+inline std::size_t accumulated_bytes(const descriptor& graph) {
+  const descriptor& o = graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const operation_attributes& n = operations.at(o.type);
+  if (o.value<float>(n.beta) == 0) return 0;
+  return static_cast<std::size_t>(tensor(o.part(n.x), nullptr).bytes());
+}
 inline bool is_fused(const descriptor& graph) {
   return graph.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS) > 1;
 }

@@ -22,6 +22,13 @@ template <class Node, class B>
 concept ReadsNormalized =
     requires(Node& node, const forward_pass<B>& pass) { node.read_normalized(pass, {}); };
 
+/// What a shortcut leaves to the block's end, where the sum is left to what reads it (`wanted`).
+template <class B>
+struct unnormalized_shortcut {
+  bool wanted = false, is_rounded = false;
+  ops::batch_norm_tensors<typename B::number, typename B::real> norm{};
+};
+
 /// With the epilogue add_relu it is the last batch norm of a residual block.
 template <class B, int V, class Epilogue>
 class batch_norm_node {
@@ -83,6 +90,18 @@ class batch_norm_node {
 
   /// Whether that convolution has left them with coefficients in 16 bits.
   void set_rounded(bool rounded) { is_rounded_ = rounded; }
+
+  /// Whether the convolution behind may normalize x.
+  [[nodiscard]] bool leaves_output(const forward_pass<B>& pass) const {
+    using ops::not_fused;
+    if (pass.phase != phase::train || pass.samples == 0) return false;
+    if (takes_statistics(pass) && problem_.ghost_batches(pass.samples) == 1 && !in_block_)
+      return true;
+    B::engine::note(in_block_                 ? not_fused::recomputed
+                    : !takes_statistics(pass) ? not_fused::frozen_statistics
+                                              : not_fused::ghost_batches);
+    return false;
+  }
 
   /// Its y is that of a recomputed block.
   void write_block_output() { activation_ = block_output; }
@@ -160,18 +179,44 @@ class batch_norm_node {
       next.read_normalized(pass, {});
       return forward(pass, x);
     }
-    expect_several_values(pass);
-    begin(pass, x);
-    const auto t = tensors(pass);
-    if (has_statistics_)
-      count_ = static_cast<double>(problem_.in.pixels()) * pass.samples;
-    else
-      count_ = batch_norm_statistics<number, V>(problem_, pass.samples, t, pass.plane + mean_,
-                                                pass.plane + variance_, pass.batch_norm_allreduce,
-                                                pass.s);
+    const auto t = take_statistics(pass, x);
     next.read_normalized(pass, {problem_, t, false, has_statistics_ && is_rounded_});
     return y_;
   }
+  /// The same at the end of a residual block, whose shortcut may be left, too.
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, const number* residual,
+                        const unnormalized_shortcut<B>& shortcut, Next& next)
+    requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::add_relu>)
+  {
+    // The residual's memory, where it is y's, would be written while it is read.
+    const bool is_left = shortcut.norm.x != nullptr;
+    if (!is_left && (residual == y_ || !shortcut.wanted)) {
+      (void)next.read_sum(pass, {});
+      return forward(pass, x, residual);
+    }
+    const auto t = take_statistics(pass, x);
+    ops::normalized_input<number, real> sum{problem_, t, false, has_statistics_ && is_rounded_};
+    if (is_left) {
+      sum.shortcut = shortcut.norm;
+      sum.is_shortcut_rounded = shortcut.is_rounded;
+    } else {
+      sum.residual = residual;
+    }
+    (void)next.read_sum(pass, sum);
+    return y_;
+  }
+  /// A shortcut's.
+  const number* forward(const forward_pass<B>& pass, const number* x,
+                        unnormalized_shortcut<B>& left)
+    requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::store>)
+  {
+    if (!left.wanted || !leaves_output(pass)) return forward(pass, x);
+    left.norm = take_statistics(pass, x);
+    left.is_rounded = has_statistics_ && is_rounded_;
+    return y_;
+  }
+
   /// y also quantized, by the quantizer of `next`.
   template <class Next>
   const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
@@ -289,16 +334,18 @@ class batch_norm_node {
   [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
     return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
   }
-  // Whether the convolution behind may normalize x.
-  [[nodiscard]] bool leaves_output(const forward_pass<B>& pass) const {
-    using ops::not_fused;
-    if (pass.phase != phase::train || pass.samples == 0) return false;
-    if (takes_statistics(pass) && problem_.ghost_batches(pass.samples) == 1 && !in_block_)
-      return true;
-    B::engine::note(in_block_                 ? not_fused::recomputed
-                    : !takes_statistics(pass) ? not_fused::frozen_statistics
-                                              : not_fused::ghost_batches);
-    return false;
+  // Begins a pass that does not write y.
+  auto take_statistics(const forward_pass<B>& pass, const number* x) {
+    expect_several_values(pass);
+    begin(pass, x);
+    const auto t = tensors(pass);
+    if (has_statistics_)
+      count_ = static_cast<double>(problem_.in.pixels()) * pass.samples;
+    else
+      count_ = batch_norm_statistics<number, V>(problem_, pass.samples, t, pass.plane + mean_,
+                                                pass.plane + variance_, pass.batch_norm_allreduce,
+                                                pass.s);
+    return t;
   }
   // Where ranks share their statistics the values of all count: on a GPU, where count_ is this
   // rank's, batch_norm_settings::expect_several_values tests them.

@@ -94,6 +94,16 @@ class convolution_node {
     input_.packed = pass.packed;
   }
 
+  /// The same of the end of a residual block. Returns whether it reads it, in which case it stores
+  /// y.
+  bool read_sum(const forward_pass<B>& pass, const ops::normalized_input<number, real>& input)
+    requires(B::fuses_batch_norm)
+  {
+    if (pass.slots != nullptr) return false;  // in backward the block before has no weights
+    read_normalized(pass, input);
+    return true;
+  }
+
   /// The last forward's input, which was not kept.
   void restore_input(const number* x) { x_ = x; }
 
@@ -107,8 +117,8 @@ class convolution_node {
                ? target.accumulate_into
                : pass.gradients->acquire(static_cast<std::size_t>(pass.samples) *
                                          B::numbers(problem_.in));
-    compute_gradients(pass, dy, dx,
-                      target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite);
+    dx = compute_gradients(
+        pass, dy, dx, target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite);
     if constexpr (is_observed<Ready>)
       ready.observe(segment_, convolution_samples<number>{problem_, pass.samples,
                                                           B::block(problem_.in.channels),
@@ -127,27 +137,50 @@ class convolution_node {
                                                       pass.template packed_at<number>(packed_), y,
                                                       statistics, pass.s);
   }
-  void compute_gradients(const backward_pass<B>& pass, const number* dy, number* dx,
-                         write_mode dx_mode) {
+  /// Returns the memory of dx, which may be other than what was given.
+  number* compute_gradients(const backward_pass<B>& pass, const number* dy, number* dx,
+                            write_mode dx_mode) {
     const number* const packed = pass.template packed_at<number>(packed_);
     if constexpr (requires { requires engine::shares_backward; })
       if (dx != nullptr && !pass.is_frozen(segment_)) {
-        return in_workspace(pass, [&](number* workspace) {
+        in_workspace(pass, [&](number* workspace) {
           engine{}.template backward<number>(problem_, pass.samples, x_, dy, packed,
                                              pass.gradient_at(segment_, weights_), pass.mode,
                                              workspace, dx, dx_mode, pass.s);
         });
+        return dx;
       }
     if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
     if constexpr (B::fuses_batch_norm)
       if (input_ && dx != nullptr && takes_sums(pass)) {
-        if (engine{}.template dgrad_normalized<number>(problem_, pass.samples, dy, packed, input_,
-                                                       dx, pass.s))
-          pass.gradients->set_summed(input_.norm.saved);
-        return;
+        if (!input_.adds()) {
+          if (engine{}.template dgrad_normalized<number>(problem_, pass.samples, dy, packed, input_,
+                                                         dx, pass.s))
+            pass.gradients->set_summed(input_.norm.saved);
+          return dx;
+        }
+        if (number* const sum = add_and_sum(pass, dy, dx, dx_mode); sum != nullptr) return sum;
       }
     if (dx != nullptr)
       engine{}.template dgrad<number>(problem_, pass.samples, dy, packed, dx, dx_mode, pass.s);
+    return dx;
+  }
+  // dx, which the shortcut's is added to, masked and summed for the block before, in memory of its
+  // own; null if that is not faster.
+  number* add_and_sum(const backward_pass<B>& pass, const number* dy, number* other,
+                      write_mode mode) {
+    if (mode != write_mode::add ||
+        !engine{}.template may_add_and_sum<number>(problem_, pass.samples, input_))
+      return nullptr;
+    number* const dx =
+        pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in));
+    const bool fused = engine{}.template dgrad_added<number>(
+        problem_, pass.samples, dy, pass.template packed_at<number>(packed_), input_, other, dx,
+        pass.s);
+    pass.gradients->release(fused ? other : dx);
+    if (!fused) return nullptr;
+    pass.gradients->set_summed(input_.norm.saved, input_.shortcut.saved);
+    return dx;
   }
   // Whether dx may be masked and summed for the batch norm before.
   [[nodiscard]] bool takes_sums(const backward_pass<B>& pass) const {

@@ -384,19 +384,22 @@ class gradient_buffers {
   void release(const Number* gradient) { memory_->release(gradient); }
 
   /// The gradient that backward has come to is masked for the batch norm with these saved rows,
-  /// which have its sums.
-  void set_summed(const void* saved) { summed_ = saved; }
-  /// Whether it is, once.
+  /// and for one of its shortcut, which have its sums.
+  void set_summed(const void* saved, const void* of_shortcut = nullptr) {
+    summed_ = saved;
+    summed_shortcut_ = of_shortcut;
+  }
+  /// Whether it is, once for each.
   [[nodiscard]] bool take_summed(const void* saved) {
-    if (summed_ != saved || saved == nullptr) return false;
-    summed_ = nullptr;
-    return true;
+    for (const void** one : {&summed_, &summed_shortcut_})
+      if (saved != nullptr && *one == saved) return *one = nullptr, true;
+    return false;
   }
 
  private:
   activations<D>* memory_;
   std::size_t largest_;
-  const void* summed_ = nullptr;
+  const void *summed_ = nullptr, *summed_shortcut_ = nullptr;
 };
 
 }  // namespace detail::nn

@@ -86,6 +86,25 @@ struct residual_node {
     const N* const z = detail::nn::forward_before(body, pass, x, norm);
     return norm.forward(pass, z, run_shortcut(pass, x), next);
   }
+  /// Where it can be, the sum is left to `next`, whose first convolution stores it.
+  template <class B, class N, class Next>
+  const N* forward(const forward_pass<B>& pass, const N* x, Next& next)
+    requires(B::fuses_batch_norm && detail::nn::ReadsSum<Next, B>)
+  {
+    const N* const z = detail::nn::forward_before(body, pass, x, norm);
+    unnormalized_shortcut<B> left{next.read_sum(pass, {}) && norm.leaves_output(pass)};
+    const N* residual = nullptr;
+    if constexpr (requires { run_shortcut(pass, x, left); })
+      residual = run_shortcut(pass, x, left);
+    else
+      residual = run_shortcut(pass, x);
+    return norm.forward(pass, z, residual, left, next);
+  }
+  template <class B>
+    requires detail::nn::ReadsSum<Body, B>
+  bool read_sum(const forward_pass<B>& pass, const input_of<B>& input) {
+    return body.read_sum(pass, input);
+  }
   template <class B>
     requires detail::nn::QuantizesInput<Body, B>
   auto input_target(const forward_pass<B>& pass) {
@@ -112,6 +131,15 @@ struct residual_node {
     if constexpr (requires(N* y) { shortcut.write_to(y); })
       shortcut.write_to(norm.begin_output(pass));
     return shortcut.forward(pass, x);
+  }
+  // The same, unless its batch norm is left.
+  template <class B, class N>
+  const N* run_shortcut(const forward_pass<B>& pass, const N* x, unnormalized_shortcut<B>& left)
+    requires requires { shortcut.forward(pass, x, left); }
+  {
+    if constexpr (requires(N* y) { shortcut.write_to(y); })
+      shortcut.write_to(norm.begin_output(pass));
+    return shortcut.forward(pass, x, left);
   }
 };
 template <class Body, class Norm, class Shortcut>

@@ -20,6 +20,15 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::nn {
 
+/// What a convolution may make its input of.
+template <class B>
+using input_of = ops::normalized_input<typename B::number, typename B::real>;
+/// A node that may normalize its input for the end of the residual block before it.
+template <class Node, class B>
+concept ReadsSum = requires(Node& node, const forward_pass<B>& pass, const input_of<B>& input) {
+  node.read_sum(pass, input);
+};
+
 /// Node I of a sequence.
 template <std::size_t I, class Node>
 struct indexed_node {
@@ -69,6 +78,11 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
     requires detail::nn::QuantizesInput<first_node, B>
   auto input_target(const forward_pass<B>& pass) {
     return at<0>(*this).input_target(pass);
+  }
+  template <class B>
+    requires detail::nn::ReadsSum<first_node, B>
+  bool read_sum(const forward_pass<B>& pass, const input_of<B>& input) {
+    return at<0>(*this).read_sum(pass, input);
   }
   template <class B>
     requires detail::nn::HasGradientOperands<last_node, B>
@@ -143,6 +157,11 @@ struct repeat_node {
     requires detail::nn::QuantizesInput<Node, B>
   auto input_target(const forward_pass<B>& pass) {
     return nodes.empty() ? decltype(nodes[0].input_target(pass)){} : nodes[0].input_target(pass);
+  }
+  template <class B>
+    requires detail::nn::ReadsSum<Node, B>
+  bool read_sum(const forward_pass<B>& pass, const input_of<B>& input) {
+    return !nodes.empty() && nodes[0].read_sum(pass, input);
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {

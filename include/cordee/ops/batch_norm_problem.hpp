@@ -158,17 +158,27 @@ struct normalized_input {
   /// Whether y is in its memory, and whether `saved` has rounded coefficients (rounded_coefficients
   /// in ops/gpu/fused_batch_norm.hpp) where the convolution before has taken the statistics.
   bool is_stored = false, is_rounded = false;
+  /// At the end of a residual block what is added before the ReLU: the residual, or the output of a
+  /// shortcut's batch norm, if it has an x. Then the convolution stores y.
+  const Number* residual = nullptr;
+  batch_norm_tensors<Number, Real> shortcut{};
+  bool is_shortcut_rounded = false;
   const std::byte* packed = nullptr;  // the packed parameters, among which gamma and beta are
 
   explicit operator bool() const { return norm.x != nullptr; }
+  /// Whether it is the end of a residual block.
+  [[nodiscard]] bool adds() const { return residual != nullptr || shortcut.x != nullptr; }
   /// The packed parameters have moved to this address.
   void rebase(const std::byte* to) {
     const auto moved = [&](const Real* p) {
       return reinterpret_cast<const Real*>(to + (reinterpret_cast<const std::byte*>(p) - packed));
     };
     if (norm.x == nullptr || packed == to) return;
-    norm.gamma = moved(norm.gamma);
-    norm.beta = moved(norm.beta);
+    for (auto* t : {&norm, &shortcut})
+      if (t->x != nullptr) {
+        t->gamma = moved(t->gamma);
+        t->beta = moved(t->beta);
+      }
     packed = to;
   }
 };

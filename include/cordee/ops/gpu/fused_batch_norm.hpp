@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
@@ -173,23 +174,43 @@ class scratch_statistics {
   batch_statistics<Real> to_;
   device::stream_buffer<Real, S> memory_;
 };
-/// Makes an input's coefficients in 16 bits unless it has them.
+/// Makes the coefficients in 16 bits of an input that has none.
 template <Number N, class Real, GpuStream S>
 void round_coefficients(normalized_input<N, Real>& in, std::size_t lanes, S s) {
-  if (!in.is_rounded)
-    for_each(s, lanes, round_coefficients_op<N, Real>{lanes, in.norm.beta, in.norm.saved});
-  in.is_rounded = true;
+  const auto round = [&](const batch_norm_tensors<N, Real>& t, bool& is_rounded) {
+    if (!is_rounded) for_each(s, lanes, round_coefficients_op<N, Real>{lanes, t.beta, t.saved});
+    is_rounded = true;
+  };
+  round(in.norm, in.is_rounded);
+  if (in.shortcut.x != nullptr) round(in.shortcut, in.is_shortcut_rounded);
 }
 /// Stores y unless it is stored; V channels are a block.
 template <Number N, class Real, GpuStream S>
 void store_normalized(normalized_input<N, Real>& in, int samples, int V, S s) {
   constexpr int size = vec_16b<N>::size;
-  if (!in.is_stored && samples > 0) {
+  if (!std::exchange(in.is_stored, true) && samples > 0) {
     const batch_norm_tiles tiling(in.problem, samples, V, size);
-    s.launch_kernel(tiling.blocks(),
-                    normalize_kernel<epilogue::relu, N, size, Real>{tiling, in.norm, nullptr});
+    const auto normalize = [&]<class Epilogue>(Epilogue, const batch_norm_tensors<N, Real>& t,
+                                               const N* residual) {
+      s.launch_kernel(tiling.blocks(),
+                      normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
+    };
+    if (!in.adds()) return normalize(epilogue::relu{}, in.norm, nullptr);
+    if (in.shortcut.x == nullptr) return normalize(epilogue::add_relu{}, in.norm, in.residual);
+    auto shortcut = in.shortcut;
+    shortcut.y = in.norm.y;  // added in place
+    normalize(epilogue::store{}, shortcut, nullptr);
+    normalize(epilogue::add_relu{}, in.norm, in.norm.y);
   }
-  in.is_stored = true;
+}
+/// What the gradient pass of a batch norm would sum of dy, and mask: to time it.
+template <class Epilogue, Number N, class Real, GpuStream S>
+void sum_gradients(const batch_norm_problem& at, const batch_norm_tensors<N, Real>& t, int samples,
+                   std::size_t lanes, N* dy, S s) {
+  Real* const nothing = nullptr;
+  differentiate_batch<vec_16b<N>::size, Epilogue>(at, static_cast<int>(lanes), samples, t, 0.0, dy,
+                                                  nothing, nothing, write_mode::overwrite, {}, s,
+                                                  [](const auto&, auto) {});
 }
 /// dx and the parameters' gradients from a masked gradient g and its sums; `at` has one group.
 template <Number N, int V, class Real, GpuStream S>

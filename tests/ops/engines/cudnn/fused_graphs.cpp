@@ -58,6 +58,8 @@ TEST_CASE("fused_graphs: only tensors in memory are named, each once and with it
   CHECK(bytes(fused_graph::bn_relu_wgrad) == sizes{x, w, y, 2 * 64, 2 * 64});
   CHECK(bytes(fused_graph::dgrad_relu_bn) ==
         sizes{x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
+  CHECK(bytes(fused_graph::dgrad_add_relu_bn) ==
+        sizes{x, x, x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
 }
 
 TEST_CASE(
@@ -74,9 +76,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("fused_graphs: no engine fuses them in fp32, so that the list of plans is empty") {
+TEST_CASE("fused_graphs: no engine fuses them in fp32 or bf16, so that the list is empty") {
   const auto device = support::h200();
-  const cudnn_fused_graph graph(fused_graph::bn_relu_conv_stats, bench::fused_shapes[0], 32,
-                                CUDNN_DATA_FLOAT, device);
-  CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).empty());
+  for (const auto type : {CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16})
+    for (const fused_graph kind : detail::ops::fused_graphs)
+      for (const auto& p : bench::fused_shapes) {
+        const cudnn_fused_graph graph(kind, p, 32, type, device);
+        CAPTURE(describe(kind));
+        CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).empty());
+      }
 }

@@ -46,10 +46,11 @@ struct result {
   int fused = 0;                          // executions
 };
 
-template <class Engine, class P = fp16, resnet_options Options = small, class Prepare>
+template <class Engine, class P = fp16, resnet_options Options = small, int Depth = 8,
+          class Prepare>
 result train(int steps, int accumulate, const Prepare& prepare) {
   const host_cuda device;
-  resnet<8, P, host_cuda, Options, Engine> net{device};
+  resnet<Depth, P, host_cuda, Options, Engine> net{device};
   prepare(net);
   loader feed{images, self_comm{}, {.global_batch = 6 * accumulate, .accumulate = accumulate}};
   trainer run{
@@ -66,9 +67,9 @@ result train(int steps, int accumulate, const Prepare& prepare) {
   out.weights = copy_to_host<float, host_cuda>(device, run.weights(), run.compute());
   return out;
 }
-template <class Engine, class P = fp16, resnet_options Options = small>
+template <class Engine, class P = fp16, resnet_options Options = small, int Depth = 8>
 result train(int steps = 1, int accumulate = 1) {
-  return train<Engine, P, Options>(steps, accumulate, [](auto&) {});
+  return train<Engine, P, Options, Depth>(steps, accumulate, [](auto&) {});
 }
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -89,13 +90,30 @@ TEST_CASE("cudnn: a step with fused batch norms is as near to fp32 as one with p
   const result exact = train<plain_cudnn, fp32>(), plain = train<plain_cudnn>(),
                fused = train<cudnn>();
   CHECK(plain.fused == 0);
-  // Statistics behind six convolutions; of three blocks the second convolution's three passes.
-  CHECK(train<cudnn>(2).fused == 6 + 3 * 3);
+  // Statistics behind six convolutions; of three blocks the second convolution's three passes; an
+  // input gradient at the end of a block that no empty repeat follows.
+  CHECK(train<cudnn>(2).fused == 6 + 3 * 3 + 1);
   CHECK(distance(fused.gradients, exact.gradients) <=
         1.5 * distance(plain.gradients, exact.gradients));
   CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
   CHECK(distance(fused.gradients, plain.gradients) > 0);
-  CHECK(cudnn::describe() == "batch norm fused at 17 of 17 places; 17 fused by time");
+  CHECK(cudnn::describe() == "batch norm fused at 19 of 19 places; 19 fused by time");
+}
+
+TEST_CASE("cudnn: the ends of residual blocks, with identities and projections") {
+  begin();
+  const result exact = train<plain_cudnn, fp32, small, 14>(2, 2),
+               plain = train<plain_cudnn, fp16, small, 14>(2, 2),
+               fused = train<cudnn, fp16, small, 14>(2, 2);
+  CHECK(distance(fused.gradients, exact.gradients) <=
+        1.5 * distance(plain.gradients, exact.gradients));
+  CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
+  // Of six blocks the second convolutions as above; five first convolutions read a sum and sum a
+  // gradient: behind three identities and two projections.
+  CHECK(fused.fused == 2 * (9 + 6 * 3 + 5));
+  for (const std::string name : {"bn_add_relu_conv_stats 16x8x8", "dual_bn_relu_conv_stats 64x2x2",
+                                 "dgrad_add_relu_bn 16x8x8", "dgrad_dual_relu_bn 64x2x2"})
+    CHECK(cudnn::choices().find(name) != std::string::npos);
 }
 
 TEST_CASE("cudnn: each kind of place may be fused alone") {
@@ -134,7 +152,7 @@ TEST_CASE("cudnn: places that are plain have the bits of the engine that does no
     CHECK(same.fused == 0);
     CHECK(same.weights == plain.weights);
     CHECK(same.gradients == plain.gradients);
-    CHECK(cudnn::describe() == "batch norm fused at 0 of 14 places; 14 plain " + why);
+    CHECK(cudnn::describe() == "batch norm fused at 0 of 16 places; 16 plain " + why);
   };
   SUBCASE("by time") {
     host_cudnn slow;
@@ -174,7 +192,7 @@ TEST_CASE("cudnn: the fastest plan is in the table, which repeats the choices an
         "batch norm is fused where it is faster, decided at the first step and by a table");
   CHECK(train<cudnn>(2).weights == first.weights);
   CHECK(cudnn::choices() == table);
-  CHECK(cudnn::describe() == "batch norm fused at 15 of 15 places; 15 fused by the table");
+  CHECK(cudnn::describe() == "batch norm fused at 16 of 16 places; 16 fused by the table");
   // Two of the 17 are of statistics behind plain forms of forward, which were timed then.
   const auto run = std::count(host_state().executed.begin(), host_state().executed.end(), 2);
   CHECK(run >= 2 * first.fused);
@@ -201,11 +219,11 @@ TEST_CASE("cudnn: a deterministic engine fuses by rule, and by reproducible plan
                  host_engine{.index = 2}, host_engine{.index = 3}};
   begin(two);
   const result first = train<fixed_cudnn>(2);
-  CHECK(first.fused == 6 + 3 * 2);
+  CHECK(first.fused == 6 + 3 * 2 + 1);
   CHECK(host_state().executed ==
         std::vector<int>(host_state().executed.size(), 2));  // nothing is timed
   CHECK(fixed_cudnn::describe() ==
-        "batch norm fused at 12 of 15 places; 12 fused by rule, in a deterministic build; 3 plain "
+        "batch norm fused at 13 of 16 places; 13 fused by rule, in a deterministic build; 3 plain "
         "by rule, in a deterministic build");
   begin(two);
   CHECK(train<fixed_cudnn>(2).weights == first.weights);
@@ -245,12 +263,23 @@ TEST_CASE("cudnn: where batch norms cannot be fused they are plain, and describe
                                           "1 fused by time; plain in recomputed or offloaded "
                                           "blocks");
   }
+  SUBCASE("weights by block: the ends of blocks, whose weights are gone in backward") {
+    constexpr resnet_options by_block = [] {
+      auto o = small;
+      o.offload_weights = true;
+      return o;
+    }();
+    check_as_plain.operator()<by_block>([](auto&) {}, 6 + 3 * 3, "fused by time");
+    CHECK(cudnn::choices().find("_add_") == std::string::npos);
+    const result same = train<cudnn, fp16, by_block>(2), plain = train<plain_cudnn>(2);
+    CHECK(distance(same.weights, plain.weights) < 1e-2);
+  }
   SUBCASE("shared statistics: forward may be fused") {
     check_as_plain.operator()<small>(
         [](auto& net) {
           net.batch_norm_allreduce =
               detail::ops::statistics_allreduce{.call = [](void*, std::span<double>) {}};
         },
-        3 + 3, "6 fused by time; plain in backward where ranks share statistics");
+        3 + 3 + 1, "7 fused by time; plain in backward where ranks share statistics");
   }
 }

@@ -108,48 +108,77 @@ void compute_weight_gradient(fused_reference& ref, const convolution_problem& p)
   ref.tensor(role::dw) = krsc(dw, p);
 }
 
-/// By the batch norm of the CPU, whose dx the three factors must give as well.
-void compute_input_gradient(fused_reference& ref, const convolution_problem& p) {
-  support::batch_norm_fixture<double, 1, detail::ops::epilogue::relu> bn({p.in, 0}, samples);
-  bn.x = nchw(ref.tensor(role::x), p.in);
-  bn.gamma = widened(ref.tensor(role::gamma));
-  bn.beta = widened(ref.tensor(role::beta));
-  bn.forward();
-  const auto channels = static_cast<std::size_t>(p.in.channels);
-  const detail::ops::batch_norm_coefficients<double> row(bn.saved.data(), channels, 0);
-  ref.tensor(role::mean).assign(row.mean, row.mean + channels);
-  ref.tensor(role::invstd).assign(row.inv_std, row.inv_std + channels);
+using plain_norm = support::batch_norm_fixture<double, 1, detail::ops::epilogue::store>;
 
-  doubles dx(samples * p.in.size());
-  const doubles dy = nchw(ref.tensor(role::dy), p.out()), w = kcrs(ref.tensor(role::w), p);
-  reference::dgrad<double>(p, samples, dy.data(), w.data(), dx.data(), write_mode::overwrite,
-                           cpu::stream{});
-  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = bn.y[i] > 0 ? dx[i] : 0;
-  ref.tensor(role::dz) = stored(dx, p.in);
-  doubles dz = nchw(ref.tensor(role::dz), p.in);
-  const doubles kept = dz;
-  const doubles wanted = bn.backward(dz);
-  ref.tensor(role::dgamma).assign(bn.dgamma.begin(), bn.dgamma.end());
-  ref.tensor(role::dbeta).assign(bn.dbeta.begin(), bn.dbeta.end());
-  for (const role r : {role::dy_factor, role::x_factor, role::constant})
-    for (std::size_t c = 0; c < channels; ++c)
-      ref.tensor(r)[c] = static_cast<float>(ref.expected(r, c).value);
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const std::size_t c = i / p.in.pixels() % channels;
-    const auto factor = [&](role r) { return static_cast<double>(ref.tensor(r)[c]); };
-    const double a = factor(role::dy_factor) * kept[i], b = factor(role::x_factor) * bn.x[i],
-                 constant = factor(role::constant);
-    // Inputs and factors in float: each term has a few roundings of 2^-24.
-    CHECK(std::abs(a + b + constant - wanted[i]) <=
-          8 * 0x1p-24 * (std::abs(a) + std::abs(b) + std::abs(constant) + 1));
+/// A batch norm of the CPU, which gives the graph its statistics.
+struct norm_of_graph {
+  role x, mean, invstd, gamma, beta, dgamma, dbeta, dy_factor, x_factor, constant;
+
+  [[nodiscard]] plain_norm forward(fused_reference& ref, const convolution_problem& p) const {
+    plain_norm bn({p.in, 0}, samples);
+    bn.x = nchw(ref.tensor(x), p.in);
+    bn.gamma = widened(ref.tensor(gamma));
+    bn.beta = widened(ref.tensor(beta));
+    bn.forward();
+    const auto channels = static_cast<std::size_t>(p.in.channels);
+    const detail::ops::batch_norm_coefficients<double> row(bn.saved.data(), channels, 0);
+    ref.tensor(mean).assign(row.mean, row.mean + channels);
+    ref.tensor(invstd).assign(row.inv_std, row.inv_std + channels);
+    return bn;
   }
+  /// Its gradients, and that the three factors give its dx as well.
+  void backward(fused_reference& ref, plain_norm& bn, const convolution_problem& p) const {
+    doubles dz = nchw(ref.tensor(role::dz), p.in);
+    const doubles kept = dz, wanted = bn.backward(dz);
+    ref.tensor(dgamma).assign(bn.dgamma.begin(), bn.dgamma.end());
+    ref.tensor(dbeta).assign(bn.dbeta.begin(), bn.dbeta.end());
+    const auto channels = static_cast<std::size_t>(p.in.channels);
+    for (const role r : {dy_factor, x_factor, constant})
+      for (std::size_t c = 0; c < channels; ++c)
+        ref.tensor(r)[c] = static_cast<float>(ref.expected(r, c).value);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const std::size_t c = i / p.in.pixels() % channels;
+      const auto factor = [&](role r) { return static_cast<double>(ref.tensor(r)[c]); };
+      const double a = factor(dy_factor) * kept[i], b = factor(x_factor) * bn.x[i],
+                   last = factor(constant);
+      // Inputs and factors in float: each term has a few roundings of 2^-24.
+      CHECK(std::abs(a + b + last - wanted[i]) <=
+            8 * 0x1p-24 * (std::abs(a) + std::abs(b) + std::abs(last) + 1));
+    }
+  }
+};
+
+void compute_input_gradient(fused_reference& ref, fused_graph kind, const convolution_problem& p) {
+  using enum role;
+  constexpr norm_of_graph own{x,      mean,  invstd,    gamma,    beta,
+                              dgamma, dbeta, dy_factor, x_factor, constant},
+      second{other_x,      other_mean,  other_invstd,    other_gamma,    other_beta,
+             other_dgamma, other_dbeta, other_dy_factor, other_x_factor, other_constant};
+  const bool dual = kind == fused_graph::dgrad_dual_relu_bn;
+  plain_norm bn = own.forward(ref, p), other = dual ? second.forward(ref, p) : bn;
+  doubles t = bn.y, dx(samples * p.in.size());
+  const doubles from = nchw(ref.tensor(dy), p.out()), filters = kcrs(ref.tensor(w), p);
+  reference::dgrad<double>(p, samples, from.data(), filters.data(), dx.data(),
+                           write_mode::overwrite, cpu::stream{});
+  if (detail::ops::adds_residual(kind)) {
+    const doubles shortcut = dual ? other.y : nchw(ref.tensor(residual), p.in),
+                  gradient = nchw(ref.tensor(added), p.in);
+    for (std::size_t i = 0; i < dx.size(); ++i) {
+      t[i] += shortcut[i];
+      dx[i] += gradient[i];
+    }
+  }
+  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = t[i] > 0 ? dx[i] : 0;
+  ref.tensor(dz) = stored(dx, p.in);
+  own.backward(ref, bn, p);
+  if (dual) second.backward(ref, other, p);
 }
 
 void compute(fused_reference& ref, fused_graph kind, const convolution_problem& p) {
   if (kind == fused_graph::bn_relu_wgrad)
     compute_weight_gradient(ref, p);
-  else if (kind == fused_graph::dgrad_relu_bn)
-    compute_input_gradient(ref, p);
+  else if (detail::ops::is_input_gradient(kind))
+    compute_input_gradient(ref, kind, p);
   else
     compute_forward(ref, kind, p);
 }

@@ -130,24 +130,39 @@ struct cudnn_with {
                                const N* packed,  // (K', R, S, C')
                                N* y,             // (N, H_out, W_out, K')
                                const detail::ops::batch_statistics<Real>& statistics, S s) {
+    using detail::ops::fused_graph;
     const int channels = block<N>(p.in.channels), filters = block<N>(p.filters);
     const auto lanes = static_cast<std::size_t>(channels);
-    const detail::ops::rounded_coefficients<N, Real> rounded(in.norm.saved, lanes);
+    const detail::ops::rounded_coefficients<N, Real> rounded(in.norm.saved, lanes),
+        other(in.shortcut.x == nullptr ? in.norm.saved : in.shortcut.saved, lanes);
     const detail::ops::channel_sums<S> sums(s, filters);
-    if (!place<N>(
-            detail::ops::fused_graph::bn_relu_conv_stats, p, samples,
-            {writable(in.norm.x), rounded.scale, rounded.bias, writable(packed), y, sums.first(),
-             sums.second()},
-            s, [&] { round_coefficients(in, lanes, s); },
-            [&] {
-              auto stored = in;
-              store_normalized(stored, samples, channels, s);
-              const detail::ops::scratch_statistics<Real, S> scratch(statistics, s, filters);
-              fprop(p, samples, in.norm.y, packed, y, scratch.get(), s);
-            })) {
+    N *const x = writable(in.norm.x), *const w = writable(packed);
+    using addresses = detail::ops::cudnn_fused_places::addresses;
+    const auto run = [&](fused_graph kind, const addresses& data) {
+      return place<N>(
+          kind, p, samples, data, s, [&] { round_coefficients(in, lanes, s); },
+          [&] {
+            auto stored = in;
+            store_normalized(stored, samples, channels, s);
+            const detail::ops::scratch_statistics<Real, S> scratch(statistics, s, filters);
+            fprop(p, samples, in.norm.y, packed, y, scratch.get(), s);
+          });
+    };
+    const bool fused =
+        !in.adds() ? run(fused_graph::bn_relu_conv_stats,
+                         {x, rounded.scale, rounded.bias, w, y, sums.first(), sums.second()})
+        : in.shortcut.x == nullptr
+            ? run(fused_graph::bn_add_relu_conv_stats,
+                  {x, rounded.scale, rounded.bias, writable(in.residual), in.norm.y, w, y,
+                   sums.first(), sums.second()})
+            : run(fused_graph::dual_bn_relu_conv_stats,
+                  {x, rounded.scale, rounded.bias, writable(in.shortcut.x), other.scale, other.bias,
+                   in.norm.y, w, y, sums.first(), sums.second()});
+    if (!fused) {
       store_normalized(in, samples, channels, s);
       return fprop(p, samples, in.norm.y, packed, y, statistics, s);
     }
+    in.is_stored = in.adds();
     if (statistics.saved != nullptr) sums.moments(p, samples, statistics, y, s);
     return true;
   }
@@ -246,14 +261,40 @@ struct cudnn_with {
         s, [] {},
         [&] {
           dgrad(p, samples, dy, packed, dx, write_mode::overwrite, s);
-          detail::ops::differentiate_batch<detail::ops::vec_16b<N>::size,
-                                           detail::ops::epilogue::relu>(
-              in.problem, static_cast<int>(lanes), samples, in.norm, 0.0, dx,
-              static_cast<Real*>(nullptr), static_cast<Real*>(nullptr), write_mode::overwrite, {},
-              s, [](const auto&, auto) {});
+          detail::ops::sum_gradients<detail::ops::epilogue::relu>(in.problem, in.norm, samples,
+                                                                  lanes, dx, s);
         });
     if (!fused) dgrad(p, samples, dy, packed, dx, write_mode::overwrite, s);
     return fused;
+  }
+  /// Whether the same may be done at the end of a residual block, with another gradient added.
+  template <detail::ops::CudnnType N, class Real>
+  static bool may_add_and_sum(const convolution_problem& p, int samples,
+                              const detail::ops::normalized_input<N, Real>& in) {
+    return in.adds() && !detail::ops::cudnn_fused_places::current().is_plain(
+                            place_of<N>(detail::ops::sum_graph(in), p, samples));
+  }
+  /// dx plus `other`, which is other memory, as dgrad_normalized. Nothing is written if it returns
+  /// false.
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static bool dgrad_added(const convolution_problem& p, int samples,
+                          const N* dy,      // (N, H_out, W_out, K')
+                          const N* packed,  // (K', R, S, C')
+                          const detail::ops::normalized_input<N, Real>& in, const N* other,
+                          N* dx,  // (N, H, W, C')
+                          S s) {
+    const auto lanes = static_cast<std::size_t>(block<N>(p.in.channels));
+    const detail::device::stream_buffer<float, S> factors(s, 6 * lanes);  // of dx; not used
+    return place<N>(
+        detail::ops::sum_graph(in), p, samples,
+        detail::ops::sum_addresses(dy, packed, in, other, dx, factors.data(), lanes), s, [] {},
+        [&] {  // added to what is in dx: for its time alone
+          using namespace detail::ops;
+          dgrad(p, samples, dy, packed, dx, write_mode::add, s);
+          sum_gradients<epilogue::add_relu>(in.problem, in.norm, samples, lanes, dx, s);
+          if (in.shortcut.x != nullptr)
+            sum_gradients<epilogue::store>(in.problem, in.shortcut, samples, lanes, dx, s);
+        });
   }
   /// A batch norm beside a convolution that cannot be fused, for describe().
   static void note(detail::ops::not_fused why) {
@@ -275,14 +316,18 @@ struct cudnn_with {
     detail::ops::take_statistics<detail::ops::vec_16b<N>::size>(
         norm, filters, samples, t, to.running_mean, to.running_variance, {}, s);
   }
+  template <class N>
+  static detail::ops::cudnn_place place_of(detail::ops::fused_graph kind,
+                                           const convolution_problem& p, int samples) {
+    return {kind, detail::ops::padded_problem<N>(p), samples, detail::ops::cudnn_data_type<N>,
+            Settings};
+  }
   template <class N, GpuStream S, class Prepare, class Plain>
   static bool place(detail::ops::fused_graph kind, const convolution_problem& p, int samples,
                     const detail::ops::cudnn_fused_places::addresses& data, S s,
                     const Prepare& prepare, const Plain& plain) {
-    return detail::ops::cudnn_fused_places::current().run(
-        {kind, detail::ops::padded_problem<N>(p), samples, detail::ops::cudnn_data_type<N>,
-         Settings},
-        data, s, prepare, plain);
+    return detail::ops::cudnn_fused_places::current().run(place_of<N>(kind, p, samples), data, s,
+                                                          prepare, plain);
   }
 
   /// The pass determines which of x (N, H, W, C'), w (K', R, S, C') and y (N, H_out, W_out, K') is

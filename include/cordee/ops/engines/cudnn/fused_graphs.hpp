@@ -12,6 +12,8 @@
 //   dgrad_relu_bn          dz = (w' * dy) [t > 0],  t = (x - mean) invstd gamma + beta;
 //                          dgamma = sum_c dz (x - mean) invstd,  dbeta = sum_c dz, and the factors
 //                          with which dx = a dz + b' x + c' is computed in the next prologue
+//   dgrad_add_relu_bn      the same with dz = (w' * dy + g) [t + r > 0]: the end of a block
+//   dgrad_dual_relu_bn     and with r = (x' - mean') invstd' gamma' + beta', whose gradients follow
 //
 // x and y are NHWC in 16 bits; s, b are (1, C, 1, 1) in 16 bits, statistics in float.
 // fused_places.hpp says which layers use them; benchmarks/gpu_fused_graphs.cu measures them.
@@ -42,28 +44,40 @@ enum class fused_graph {
   bn_add_relu_conv_stats,
   dual_bn_relu_conv_stats,
   bn_relu_wgrad,
-  dgrad_relu_bn
+  dgrad_relu_bn,
+  dgrad_add_relu_bn,
+  dgrad_dual_relu_bn
 };
 inline constexpr std::array fused_graphs{fused_graph::conv_stats,
                                          fused_graph::bn_relu_conv_stats,
                                          fused_graph::bn_add_relu_conv_stats,
                                          fused_graph::dual_bn_relu_conv_stats,
                                          fused_graph::bn_relu_wgrad,
-                                         fused_graph::dgrad_relu_bn};
+                                         fused_graph::dgrad_relu_bn,
+                                         fused_graph::dgrad_add_relu_bn,
+                                         fused_graph::dgrad_dual_relu_bn};
 /// Whether the convolution reads the end of a residual block: in ResNet-50 a 1x1 of stride 1.
 constexpr bool adds_residual(fused_graph kind) {
   return kind == fused_graph::bn_add_relu_conv_stats ||
-         kind == fused_graph::dual_bn_relu_conv_stats;
+         kind == fused_graph::dual_bn_relu_conv_stats || kind == fused_graph::dgrad_add_relu_bn ||
+         kind == fused_graph::dgrad_dual_relu_bn;
+}
+/// Whether it is an input gradient.
+constexpr bool is_input_gradient(fused_graph kind) {
+  return kind == fused_graph::dgrad_relu_bn || kind == fused_graph::dgrad_add_relu_bn ||
+         kind == fused_graph::dgrad_dual_relu_bn;
 }
 
 inline std::string_view describe(fused_graph kind) {
-  constexpr std::array<std::string_view, 6> names{
+  constexpr std::array<std::string_view, 8> names{
       "convolution, statistics",
       "batch norm, ReLU, convolution, statistics",
       "batch norm, addition, ReLU, convolution, statistics",
       "two batch norms, addition, ReLU, convolution, statistics",
       "batch norm, ReLU, weight gradient",
-      "input gradient, ReLU, gradients of batch norm"};
+      "input gradient, ReLU, gradients of batch norm",
+      "input gradient, addition, ReLU, gradients of batch norm",
+      "input gradient, addition, ReLU, gradients of two batch norms"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -88,17 +102,17 @@ class cudnn_fused_graph {
       add_statistics(add_convolution(in_memory(x_)));
     } else if (kind == fused_graph::bn_relu_conv_stats) {
       add_statistics(add_convolution(add_relu(add_batch_norm(), intermediate(x_))));
+    } else if (is_input_gradient(kind)) {
+      add_input_gradient(kind);
     } else if (adds_residual(kind)) {
       const handle x = add_batch_norm();
       const handle r =
           kind == fused_graph::dual_bn_relu_conv_stats ? add_batch_norm() : in_memory(x_);
       const handle sum = add_pointwise(CUDNN_POINTWISE_ADD, x, r);
       add_statistics(add_convolution(add_relu(sum, in_memory(x_))));
-    } else if (kind == fused_graph::bn_relu_wgrad) {
+    } else {
       const handle x = add_relu(add_batch_norm(), intermediate(x_)), dy = in_memory(y_);
       add_pass(convolution_pass::wgrad, x, in_memory(w_), dy);
-    } else {
-      add_input_gradient();
     }
     finalize(target);
   }
@@ -193,9 +207,11 @@ class cudnn_fused_graph {
                               .with(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, *squares)
                               .finalized());
   }
-  void add_input_gradient() {
-    const handle dy = in_memory(y_), w = in_memory(w_), dx = intermediate(x_);
-    add_pass(convolution_pass::dgrad, dx, w, dy);
+  /// A batch norm by its statistics: t = (x - mean) invstd gamma + beta.
+  struct norm {
+    handle x, mean, invstd, gamma, t;
+  };
+  norm add_normalization() {
     const handle x = in_memory(x_), mean = of_channels(x_, CUDNN_DATA_FLOAT),
                  invstd = of_channels(x_, CUDNN_DATA_FLOAT),
                  gamma = of_channels(x_, CUDNN_DATA_FLOAT),
@@ -203,20 +219,15 @@ class cudnn_fused_graph {
     const handle centered = add_pointwise(CUDNN_POINTWISE_SUB, x, mean);
     const handle normalized = add_pointwise(CUDNN_POINTWISE_MUL, centered, invstd);
     const handle scaled = add_pointwise(CUDNN_POINTWISE_MUL, normalized, gamma);
-    const handle t = add_pointwise(CUDNN_POINTWISE_ADD, scaled, beta), dz = in_memory(x_);
-    operations_.push_back(
-        cudnn_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-            .with(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(CUDNN_POINTWISE_RELU_BWD))
-            .with(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *t)
-            .with(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, *dx)
-            .with(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, *dz)
-            .finalized());
+    return {x, mean, invstd, gamma, add_pointwise(CUDNN_POINTWISE_ADD, scaled, beta)};
+  }
+  void add_norm_gradients(const norm& of, handle dz) {
     auto gradients = cudnn_descriptor(CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR)
                          .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, CUDNN_DATA_FLOAT)
-                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, *mean)
-                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, *invstd)
-                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, *gamma)
-                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, *x)
+                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, *of.mean)
+                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, *of.invstd)
+                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, *of.gamma)
+                         .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, *of.x)
                          .with(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, *dz);
     for (const auto output : {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
                               CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
@@ -225,6 +236,28 @@ class cudnn_fused_graph {
                               CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS})
       gradients = std::move(gradients).with(output, *of_channels(x_, CUDNN_DATA_FLOAT));
     operations_.push_back(std::move(gradients).finalized());
+  }
+  void add_input_gradient(fused_graph kind) {
+    const bool dual = kind == fused_graph::dgrad_dual_relu_bn;
+    const handle dy = in_memory(y_), w = in_memory(w_);
+    handle dx = intermediate(x_);
+    add_pass(convolution_pass::dgrad, dx, w, dy);
+    const norm first = add_normalization(), second = dual ? add_normalization() : norm{};
+    handle t = first.t;
+    if (adds_residual(kind)) {
+      t = add_pointwise(CUDNN_POINTWISE_ADD, t, dual ? second.t : in_memory(x_));
+      dx = add_pointwise(CUDNN_POINTWISE_ADD, dx, in_memory(x_));
+    }
+    const handle dz = in_memory(x_);
+    operations_.push_back(
+        cudnn_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(CUDNN_POINTWISE_RELU_BWD))
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *t)
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, *dx)
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, *dz)
+            .finalized());
+    add_norm_gradients(first, dz);
+    if (dual) add_norm_gradients(second, dz);
   }
 
   void finalize(const cudnn_target& target) {

@@ -17,6 +17,7 @@
 
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/engines/cudnn/fused_graphs.hpp>
 #include <cordee/ops/engines/cudnn/plan_key.hpp>
 
@@ -31,9 +32,9 @@ struct cudnn_place {
 };
 
 inline std::string_view name_of(fused_graph kind) {
-  constexpr std::array<std::string_view, 6> names{
+  constexpr std::array<std::string_view, 8> names{
       "conv_stats",    "bn_relu_conv_stats", "bn_add_relu_conv_stats", "dual_bn_relu_conv_stats",
-      "bn_relu_wgrad", "dgrad_relu_bn"};
+      "bn_relu_wgrad", "dgrad_relu_bn",      "dgrad_add_relu_bn",      "dgrad_dual_relu_bn"};
   return names[static_cast<std::size_t>(kind)];
 }
 /// The words of a table's line before the choice.
@@ -47,7 +48,7 @@ inline std::string describe(const cudnn_place& at) {
 /// A plan of a fused graph, and the variant packs of the addresses that it has run with.
 class cudnn_fused_pass {
  public:
-  static constexpr std::size_t most_tensors = 16;
+  static constexpr std::size_t most_tensors = 24;
   using addresses = std::array<void*, most_tensors>;
 
   cudnn_fused_pass(std::shared_ptr<const cudnn_fused_graph> graph, cudnn_fused_plan plan)
@@ -84,5 +85,43 @@ class cudnn_fused_pass {
   std::size_t workspace_bytes_;
   std::map<std::pair<addresses, void*>, cudnn_descriptor> packs_;
 };
+
+/// The graph of an input gradient at the end of a residual block.
+template <class N, class Real>
+fused_graph sum_graph(const normalized_input<N, Real>& in) {
+  return in.shortcut.x != nullptr ? fused_graph::dgrad_dual_relu_bn
+                                  : fused_graph::dgrad_add_relu_bn;
+}
+/// Its tensors. The sums go to the saved rows `shift` and `slope`, the factors of dx to `factors`,
+/// (6, lanes).
+template <class N, class Real>
+cudnn_fused_pass::addresses sum_addresses(const N* dy, const N* packed,
+                                          const normalized_input<N, Real>& in, const N* other,
+                                          N* dx, float* factors, std::size_t lanes) {
+  cudnn_fused_pass::addresses out{};
+  std::size_t count = 0;
+  const auto add = [&](auto*... memory) {
+    ((out[count++] = const_cast<void*>(static_cast<const void*>(memory))), ...);
+  };
+  const auto add_norm = [&](const batch_norm_tensors<N, Real>& t) {
+    const batch_norm_coefficients<Real> row(t.saved, lanes, 0);
+    add(t.x, row.mean, row.inv_std, t.gamma, t.beta);
+  };
+  const auto add_gradients = [&](const batch_norm_tensors<N, Real>& t, float* of) {
+    const batch_norm_coefficients<Real> row(t.saved, lanes, 0);
+    add(row.slope, row.shift, of, of + lanes, of + 2 * lanes);
+  };
+  const bool dual = in.shortcut.x != nullptr;
+  add(dy, packed);
+  add_norm(in.norm);
+  if (dual)
+    add_norm(in.shortcut);
+  else
+    add(in.residual);
+  add(other, dx);
+  add_gradients(in.norm, factors);
+  if (dual) add_gradients(in.shortcut, factors + 3 * lanes);
+  return out;
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -70,6 +70,12 @@ class cudnn_fused_places {
       throw error(concat(e.what(), " (", describe(at), ")"));
     }
   }
+  /// Whether the place has been decided, and is plain.
+  [[nodiscard]] bool is_plain(const cudnn_place& at) const {
+    const std::scoped_lock lock(mutex_);
+    const auto found = places_.find(as_tuple(at));
+    return found != places_.end() && found->second && !found->second->pass;
+  }
   /// A layer that did not ask, for this reason.
   void note(not_fused why) { reasons_ |= 1U << static_cast<unsigned>(why); }
 
