@@ -26,7 +26,8 @@ using namespace support;
 namespace {
 
 constexpr resnet_options small_image{.image = {3, 64, 64}, .classes = 1000};
-using resnet50 = resnet<50, fp16, gpu, small_image, cudnn>;
+using resnet50 = resnet<50, fp16, gpu, small_image,
+                        cudnn_with<cudnn_settings{.fuse_batch_norm = true}>>;
 using resnet50_tensor_core = resnet<50, fp16, gpu, small_image, tensor_core>;
 using resnet50_int8 = resnet<50, int8, gpu, small_image, tensor_core>;
 

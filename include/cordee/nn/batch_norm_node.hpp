@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include <cordee/nn/batch_norm_placement.hpp>
 #include <cordee/nn/batch_norm_settings.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/sample_gradients.hpp>
@@ -31,42 +32,19 @@ struct unnormalized_shortcut {
 
 /// With the epilogue add_relu it is the last batch norm of a residual block.
 template <class B, int V, class Epilogue>
-class batch_norm_node {
+class batch_norm_node : batch_norm_placement<B, V> {
+  using base = batch_norm_placement<B, V>;
   using number = typename B::number;
   using real = typename B::real;
+  using base::activation_, base::beta_, base::gamma_, base::in_block_, base::mean_, base::name_,
+      base::packed_, base::padded, base::problem_, base::saved, base::segment_,
+      base::takes_statistics, base::variance_;
 
  public:
   static constexpr bool skips_frozen_gradients = true;
-  [[gnu::cold, gnu::noinline]] batch_norm_node(const ops::batch_norm_problem& problem,
-                                               layout_builder& layout)
-      : problem_(problem),
-        segment_(layout.next_segment),
-        name_(layout.table[segment_].name),
-        gamma_(layout.table[segment_].offset),
-        beta_(layout.table[segment_ + 1].offset),
-        mean_(layout.table[layout.next_statistic].offset),
-        variance_(layout.table[layout.next_statistic + 1].offset),
-        packed_(layout.template reserve_packed<real>(2 * padded())),
-        activation_(layout.add_output(sizeof(number) * B::numbers(problem.in))),
-        coefficients_(layout.add_kept()),
-        in_block_(layout.block != nullptr) {
-    layout.add_batch_norm(problem, V);
-    layout.note_activation_size(B::numbers(problem.in));
-    if constexpr (B::packs_by_table) {
-      const auto channels = static_cast<std::size_t>(problem.in.channels);
-      layout.add_packed(detail::ops::packed_vector(gamma_, packed_, channels, padded()));
-      layout.add_packed(
-          detail::ops::packed_vector(beta_, packed_ + padded() * sizeof(real), channels, padded()));
-    }
-  }
-
-  [[gnu::noinline]] void pack_parameters(const pack_pass<B>& pass) const {
-    const auto channels = static_cast<std::size_t>(problem_.in.channels);
-    real* const packed = pass.template packed_at<real>(packed_);
-    if (padded() > channels) pass.device.clear(packed, 2 * padded() * sizeof(real), pass.s);
-    pass.device.copy(packed, pass.plane + gamma_, channels * sizeof(real), pass.s);
-    pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
-  }
+  using base::base;
+  using base::pack_parameters;
+  using base::size;
 
   /// For the convolution before it: where it writes the statistics of its output, which forward
   /// then does not compute; null if they are not of one group of this rank's samples.
@@ -137,12 +115,6 @@ class batch_norm_node {
     }
     return y_;
   }
-  /// Numbers of y.
-  template <class Pass>
-  [[nodiscard]] std::size_t size(const Pass& pass) const {
-    return static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
-  }
-
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
     expect_several_values(pass);
@@ -331,9 +303,6 @@ class batch_norm_node {
     if (count_ == problem_.frozen_count) return {{problem_.in}, {}};  // statistics are constants
     return {problem_, pass.batch_norm_allreduce};
   }
-  [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
-    return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
-  }
   // Begins a pass that does not write y.
   auto take_statistics(const forward_pass<B>& pass, const number* x) {
     expect_several_values(pass);
@@ -356,11 +325,6 @@ class batch_norm_node {
   void expect_several_values() const {
     if (B::device::host_memory && count_ == 1) refuse_single_value(problem_, name_);
   }
-  [[nodiscard]] real* saved(const forward_pass<B>& pass) const {
-    return pass.saved->template buffer_for<real>(coefficients_,
-                                                 problem_.saved_size(pass.samples, V));
-  }
-  [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
   template <class Target>
   const number* forward_quantizing(const forward_pass<B>& pass, const number* x,
                                    const number* residual, const Target& to) {
@@ -394,12 +358,7 @@ class batch_norm_node {
     return {x_, y_, packed, packed + padded(), saved_, pass.scratch->span().data};
   }
 
-  ops::batch_norm_problem problem_;
-  std::size_t segment_;
-  std::string_view name_;  // of the scale
-  std::size_t gamma_, beta_, mean_, variance_, packed_, activation_, coefficients_;
   double count_ = 0;
-  bool in_block_;                // of recompute or offload_activations
   bool has_statistics_ = false;  // of this pass, from the convolution before
   bool is_rounded_ = false;      // these
   const number* x_ = nullptr;

@@ -29,8 +29,9 @@ using namespace support;
 
 namespace {
 
-using plain_cudnn = cudnn_with<cudnn_settings{.fuse_batch_norm = false}>;
-using fixed_cudnn = cudnn_with<cudnn_settings{.deterministic = true}>;
+using plain_cudnn = cudnn;
+using fusing_cudnn = cudnn_with<cudnn_settings{.fuse_batch_norm = true}>;
+using fixed_cudnn = cudnn_with<cudnn_settings{.deterministic = true, .fuse_batch_norm = true}>;
 
 constexpr resnet_options small{.image = {1, 8, 8}, .shortcut = shortcut::b, .zero_gamma = false};
 const synthetic images{.extent = small.image, .classes = 10, .samples = 64, .seed = 3};
@@ -88,23 +89,23 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("cudnn: a step with fused batch norms is as near to fp32 as one with plain ones") {
   begin();
   const result exact = train<plain_cudnn, fp32>(), plain = train<plain_cudnn>(),
-               fused = train<cudnn>();
+               fused = train<fusing_cudnn>();
   CHECK(plain.fused == 0);
   // Statistics behind six convolutions; of three blocks the second convolution's three passes; an
   // input gradient at the end of a block that no empty repeat follows.
-  CHECK(train<cudnn>(2).fused == 6 + 3 * 3 + 1);
+  CHECK(train<fusing_cudnn>(2).fused == 6 + 3 * 3 + 1);
   CHECK(distance(fused.gradients, exact.gradients) <=
         1.5 * distance(plain.gradients, exact.gradients));
   CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
   CHECK(distance(fused.gradients, plain.gradients) > 0);
-  CHECK(cudnn::describe() == "batch norm fused at 19 of 19 places; 19 fused by time");
+  CHECK(fusing_cudnn::describe() == "batch norm fused at 19 of 19 places; 19 fused by time");
 }
 
 TEST_CASE("cudnn: the ends of residual blocks, with identities and projections") {
   begin();
   const result exact = train<plain_cudnn, fp32, small, 14>(2, 2),
                plain = train<plain_cudnn, fp16, small, 14>(2, 2),
-               fused = train<cudnn, fp16, small, 14>(2, 2);
+               fused = train<fusing_cudnn, fp16, small, 14>(2, 2);
   CHECK(distance(fused.gradients, exact.gradients) <=
         1.5 * distance(plain.gradients, exact.gradients));
   CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
@@ -113,7 +114,7 @@ TEST_CASE("cudnn: the ends of residual blocks, with identities and projections")
   CHECK(fused.fused == 2 * (9 + 6 * 3 + 5));
   for (const std::string name : {"bn_add_relu_conv_stats 16x8x8", "dual_bn_relu_conv_stats 64x2x2",
                                  "dgrad_add_relu_bn 16x8x8", "dgrad_dual_relu_bn 64x2x2"})
-    CHECK(cudnn::choices().find(name) != std::string::npos);
+    CHECK(fusing_cudnn::choices().find(name) != std::string::npos);
 }
 
 TEST_CASE("cudnn: each kind of place may be fused alone") {
@@ -121,8 +122,8 @@ TEST_CASE("cudnn: each kind of place may be fused alone") {
   const result exact = train<plain_cudnn, fp32>(3, 2), plain = train<plain_cudnn>(3, 2);
   const double bar = 1.5 * distance(plain.gradients, exact.gradients);
   begin();
-  (void)train<cudnn>();
-  const std::string all = cudnn::choices();
+  (void)train<fusing_cudnn>();
+  const std::string all = fusing_cudnn::choices();
   for (const std::string kind :
        {"conv_stats", "bn_relu_conv_stats", "bn_relu_wgrad", "dgrad_relu_bn"}) {
     CAPTURE(kind);
@@ -135,12 +136,12 @@ TEST_CASE("cudnn: each kind of place may be fused alone") {
       from = end + 1;
     }
     begin();
-    cudnn::use_choices(table);
-    const result one = train<cudnn>(3, 2);
+    fusing_cudnn::use_choices(table);
+    const result one = train<fusing_cudnn>(3, 2);
     // A plain forward pass has stored what the weight gradient reads.
     CHECK(one.fused == 2 * (kind == "conv_stats" ? 9 : kind == "bn_relu_wgrad" ? 0 : 3));
     CHECK(distance(one.gradients, exact.gradients) <= bar);
-    CHECK(cudnn::choices() == table);
+    CHECK(fusing_cudnn::choices() == table);
   }
 }
 
@@ -148,11 +149,11 @@ TEST_CASE("cudnn: places that are plain have the bits of the engine that does no
   begin();
   const result plain = train<plain_cudnn>(3, 2);
   const auto check_plain = [&](const std::string& why) {
-    const result same = train<cudnn>(3, 2);
+    const result same = train<fusing_cudnn>(3, 2);
     CHECK(same.fused == 0);
     CHECK(same.weights == plain.weights);
     CHECK(same.gradients == plain.gradients);
-    CHECK(cudnn::describe() == "batch norm fused at 0 of 16 places; 16 plain " + why);
+    CHECK(fusing_cudnn::describe() == "batch norm fused at 0 of 16 places; 16 plain " + why);
   };
   SUBCASE("by time") {
     host_cudnn slow;
@@ -165,7 +166,7 @@ TEST_CASE("cudnn: places that are plain have the bits of the engine that does no
     none.engines[0].fuses = false;
     begin(none);
     check_plain("since cuDNN has no plan for it on this GPU");
-    CHECK(cudnn::choices().empty());
+    CHECK(fusing_cudnn::choices().empty());
   }
   SUBCASE("without a plan that runs") {
     host_cudnn broken;
@@ -181,35 +182,35 @@ TEST_CASE("cudnn: the fastest plan is in the table, which repeats the choices an
   three.engines = {host_engine{.index = 1, .milliseconds = 2}, host_engine{.index = 2},
                    host_engine{.index = 3, .milliseconds = 3}};
   begin(three);
-  const result first = train<cudnn>(2);
-  const std::string table = cudnn::choices();
+  const result first = train<fusing_cudnn>(2);
+  const std::string table = fusing_cudnn::choices();
   CHECK(
       table.find("dgrad_relu_bn 16x8x8 16 window 3 stride 1 padding 1 samples 6 fp16 fused 1\n") !=
       std::string::npos);
   begin(three);
-  cudnn::use_choices(table);
-  CHECK(cudnn::describe() ==
+  fusing_cudnn::use_choices(table);
+  CHECK(fusing_cudnn::describe() ==
         "batch norm is fused where it is faster, decided at the first step and by a table");
-  CHECK(train<cudnn>(2).weights == first.weights);
-  CHECK(cudnn::choices() == table);
-  CHECK(cudnn::describe() == "batch norm fused at 16 of 16 places; 16 fused by the table");
+  CHECK(train<fusing_cudnn>(2).weights == first.weights);
+  CHECK(fusing_cudnn::choices() == table);
+  CHECK(fusing_cudnn::describe() == "batch norm fused at 16 of 16 places; 16 fused by the table");
   // Two of the 17 are of statistics behind plain forms of forward, which were timed then.
   const auto run = std::count(host_state().executed.begin(), host_state().executed.end(), 2);
   CHECK(run >= 2 * first.fused);
-  CHECK_NOTHROW(cudnn::use_choices(table));
-  CHECK_THROWS_WITH_AS(
-      cudnn::use_choices("conv_stats 8x8x8 16 window 3 stride 1 padding 1 samples 6 fp16 plain"),
-      doctest::Contains("comes after the first step"), usage_error);
+  CHECK_NOTHROW(fusing_cudnn::use_choices(table));
+  CHECK_THROWS_WITH_AS(fusing_cudnn::use_choices(
+                           "conv_stats 8x8x8 16 window 3 stride 1 padding 1 samples 6 fp16 plain"),
+                       doctest::Contains("comes after the first step"), usage_error);
   for (const std::string line :
        {"fused 1", "plain", "conv_stats 8x8x8 16 fused", "x fused -1", "x fused 1 ", "x fast"}) {
     CAPTURE(line);
-    CHECK_THROWS_WITH_AS(cudnn::use_choices("\n" + line),
+    CHECK_THROWS_WITH_AS(fusing_cudnn::use_choices("\n" + line),
                          doctest::Contains("line 2 of a table of fused places"), usage_error);
   }
   host_cudnn one;
   begin(one);
-  cudnn::use_choices(table);  // of a GPU with more plans
-  CHECK_THROWS_WITH_AS((void)train<cudnn>(),
+  fusing_cudnn::use_choices(table);  // of a GPU with more plans
+  CHECK_THROWS_WITH_AS((void)train<fusing_cudnn>(),
                        doctest::Contains("names plan 1, and cuDNN has 1 here"), error);
 }
 
@@ -235,11 +236,11 @@ TEST_CASE("cudnn: where batch norms cannot be fused they are plain, and describe
     begin();
     const result plain = train<plain_cudnn, fp16, Options>(2, 1, prepare);
     begin();
-    const result same = train<cudnn, fp16, Options>(2, 1, prepare);
+    const result same = train<fusing_cudnn, fp16, Options>(2, 1, prepare);
     CHECK(same.fused == fused);
     if (fused == 0) CHECK(same.weights == plain.weights);
-    CAPTURE(cudnn::describe());
-    CHECK(cudnn::describe().ends_with(why));
+    CAPTURE(fusing_cudnn::describe());
+    CHECK(fusing_cudnn::describe().ends_with(why));
   };
   SUBCASE("frozen statistics") {
     check_as_plain.operator()<small>([](auto& net) { net.freeze_batch_norm_at = 0; }, 0,
@@ -270,8 +271,8 @@ TEST_CASE("cudnn: where batch norms cannot be fused they are plain, and describe
       return o;
     }();
     check_as_plain.operator()<by_block>([](auto&) {}, 6 + 3 * 3, "fused by time");
-    CHECK(cudnn::choices().find("_add_") == std::string::npos);
-    const result same = train<cudnn, fp16, by_block>(2), plain = train<plain_cudnn>(2);
+    CHECK(fusing_cudnn::choices().find("_add_") == std::string::npos);
+    const result same = train<fusing_cudnn, fp16, by_block>(2), plain = train<plain_cudnn>(2);
     CHECK(distance(same.weights, plain.weights) < 1e-2);
   }
   SUBCASE("shared statistics: forward may be fused") {

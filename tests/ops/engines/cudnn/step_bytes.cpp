@@ -137,7 +137,8 @@ step passes(bool fuses) {
   cudnn_fused_places::current().clear();
   constexpr int batch = 256;
   const counting_cuda device;
-  resnet<50, P, counting_cuda, imagenet, cudnn> net{device};
+  using engine = cudnn_with<cudnn_settings{.fuse_batch_norm = true}>;
+  resnet<50, P, counting_cuda, imagenet, engine> net{device};
   using net_type = decltype(net);
   auto packed = net.make_packed_parameters();
   arena<float, counting_cuda> planes(device, net_type::segments(), 2);

@@ -30,9 +30,10 @@ struct cudnn_settings {
   bool deterministic = false;
   /// Whether fp32 is multiplied on tensor cores, with inputs rounded to 11 bits.
   bool tf32 = false;
-  /// Whether 16-bit convolutions may take statistics for the batch norm behind them and normalize
-  /// for the one before them, each where it is faster (fused_places.hpp).
-  bool fuse_batch_norm = true;
+  /// Whether convolutions in fp16 may take statistics for the batch norm behind them and normalize
+  /// for the one before them, each where it is faster (fused_places.hpp). Off by default: no GPU
+  /// has run it in training yet.
+  bool fuse_batch_norm = false;
 };
 
 namespace detail::ops {
