@@ -123,7 +123,7 @@ class cudnn_fused_places {
       if (!place) continue;
       const auto why = static_cast<std::size_t>(place->why);
       ++(place->pass ? fused : plain)[why];
-      fused_places += place->pass ? 1 : 0;
+      if (place->pass) ++fused_places;
       ++all;
     }
     std::string text =
