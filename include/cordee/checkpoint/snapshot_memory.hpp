@@ -23,17 +23,18 @@ namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 class snapshot_memory {
  public:
   /// Makes it at least `size` bytes, written once by all workers of `workers`; if it grows, what it
-  /// held is lost. @throws error if there is none left.
+  /// held is lost. @throws error if there is none left, with the `remedy`.
   template <class D>
-  void reserve(std::size_t size, const D& device, cpu::stream workers) {
+  void reserve(std::size_t size, const D& device, cpu::stream workers,
+               const char* remedy =
+                   ", which would be written beside training: use .async = "
+                   "false, which copies nothing") {
     if (size <= size_) return;
     *this = {};
     try {
       memory_ = allocate(size, device);
     } catch (const error&) {
-      throw error(concat("checkpoint: no memory for a copy of ", size,
-                         " bytes, which would be written beside training: use .async = false, "
-                         "which copies nothing"));
+      throw error(concat("checkpoint: no memory for a copy of ", size, " bytes", remedy));
     }
     size_ = size;
     auto* const bytes = static_cast<std::byte*>(memory_.get());
