@@ -87,6 +87,24 @@ template <class T, int V>
   *reinterpret_cast<typename vector_type<T, V>::unaligned*>(to) = value;
 }
 
+/// A store past the caches, where the ISA has one, for numbers that are not read soon. Requires an
+/// address aligned to the register, and stream_fence() before another thread reads them.
+template <class T, int V>
+[[gnu::always_inline]] inline void stream(T* to, vec<T, V> value) {
+#if defined(__AVX__)
+  asm volatile("vmovntps %1, %0" : "=m"(*reinterpret_cast<vec<T, V>*>(to)) : "v"(value));
+#elif defined(__SSE2__)
+  asm volatile("movntps %1, %0" : "=m"(*reinterpret_cast<vec<T, V>*>(to)) : "x"(value));
+#else
+  store<T, V>(to, value);
+#endif
+}
+inline void stream_fence() {
+#if defined(__SSE2__)
+  asm volatile("sfence" ::: "memory");
+#endif
+}
+
 /// The bits of a register as another type of the same size.
 template <class To, class From>
 [[gnu::always_inline]] inline To register_cast(const From& from) {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What wgrad of residual networks costs on tiles, counted: there is no time in it. The modelled
-// share of peak takes 16 cycles for a product and 10 for a load, which overlap, 16 for a store, 64
-// and 32 to copy 16 positions of 16 channels of dy and x, and for each sum that goes to dw 0.6, or
-// 0.1 to add it to another group's.
+// share of peak takes 16 cycles for a product and 10 for a load, which overlap, 16 for a store, 192
+// and 144 to copy 16 positions of 16 channels of dy and x (what they take on an Emerald Rapids
+// Xeon), and for each sum that goes to dw 0.6, or 0.1 to add it to another group's.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -86,10 +86,10 @@ TEST_CASE("amx gradient counts: the 3x3 windows of ResNet-50") {
     CAPTURE(p.in.channels);
     CAPTURE(p.stride);
     const costs c = count(p, 8);
-    CHECK(c.useful() >= 0.90);
+    CHECK(c.useful() >= 0.87);
     CHECK(c.loads_per_product() <= 1.13);
-    CHECK(c.copies_per_product() < 1.0 / 3);
-    CHECK(c.share_of_peak() >= 0.40);
+    CHECK(c.copies_per_product() < 0.90);
+    CHECK(c.share_of_peak() >= 0.34);
   }
 }
 
@@ -97,12 +97,12 @@ TEST_CASE("amx gradient counts: residual networks") {
   const costs large = count(resnet50, 8), small = count(resnet20, 32);
   CHECK(large.useful() >= 0.93);
   CHECK(large.loads_per_product() <= 1.12);
-  CHECK(large.copies_per_product() < 0.50);
-  CHECK(large.share_of_peak() >= 0.50);
+  CHECK(large.copies_per_product() < 1.25);
+  CHECK(large.share_of_peak() >= 0.36);
   CHECK(small.useful() >= 0.88);
   CHECK(small.loads_per_product() <= 1.25);
-  CHECK(small.copies_per_product() < 0.50);
-  CHECK(small.share_of_peak() >= 0.45);
+  CHECK(small.copies_per_product() < 1.90);
+  CHECK(small.share_of_peak() >= 0.30);
 }
 
 TEST_CASE("amx gradient counts: the table" * doctest::skip()) {

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,6 +15,9 @@ using namespace cordee::detail::ops;
 
 TEST_CASE("gradient_sums: every weight comes from its filter, channel and tap, and no other") {
   for (const convolution_problem& p : {convolution_problem{{32, 9, 9}, 32, 3, 1, 1},
+                                       {{64, 9, 9}, 64, 3, 1, 1},    // past the caches
+                                       {{256, 9, 9}, 256, 1, 1, 0},  // past the caches
+
                                        {{48, 9, 9}, 10, 3, 1, 1},
                                        {{64, 9, 9}, 33, 1, 1, 0},
                                        {{40, 9, 9}, 16, 1, 1, 0},
@@ -40,11 +45,17 @@ TEST_CASE("gradient_sums: every weight comes from its filter, channel and tap, a
             tiles.at(t, i)[m * 16 + n] =
                 static_cast<float>(((k * p.in.channels + c) * p.window + r) * p.window + column);
           }
-    std::vector<float> dw(p.weights() + 1, 99);
-    tiles.unpack(0, plan.filter_tiles, 0, plan.channel_pairs(), dw.data(), write_mode::overwrite);
-    for (std::size_t i = 0; i < p.weights(); ++i) REQUIRE(dw[i] == static_cast<float>(i));
-    tiles.unpack(0, plan.filter_tiles, 0, plan.channel_pairs(), dw.data(), write_mode::add);
-    for (std::size_t i = 0; i < p.weights(); ++i) REQUIRE(dw[i] == static_cast<float>(2 * i));
-    CHECK(dw.back() == 99);
+    for (const int offset : {0, 4}) {  // numbers behind an address that is aligned for a register
+      CAPTURE(offset);
+      std::vector<float> memory(p.weights() + 1 + 32, 99);
+      constexpr std::size_t line = 16;
+      float* const dw = memory.data() + offset +
+                        (line - reinterpret_cast<std::uintptr_t>(memory.data()) / 4 % line) % line;
+      tiles.unpack(0, plan.filter_tiles, 0, plan.channel_pairs(), dw, write_mode::overwrite);
+      for (std::size_t i = 0; i < p.weights(); ++i) REQUIRE(dw[i] == static_cast<float>(i));
+      tiles.unpack(0, plan.filter_tiles, 0, plan.channel_pairs(), dw, write_mode::add);
+      for (std::size_t i = 0; i < p.weights(); ++i) REQUIRE(dw[i] == static_cast<float>(2 * i));
+      CHECK(dw[p.weights()] == 99);
+    }
   }
 }

@@ -74,15 +74,16 @@ class amx_weight_gradient {
         s, static_cast<std::size_t>(plan_.filter_tiles), 1,
         [&](std::size_t first, std::size_t last) {
           constexpr int L = lanes<float>;
-          for (std::size_t group = 1; group < groups; ++group) {  // in order
-            const float* const more = workspace + group * plan_.sums_size();
-            for (std::size_t i = first * filter_size; i < last * filter_size; i += L)
-              store<float, L>(workspace + i,
-                              load<float, L>(workspace + i) + load<float, L>(more + i));
+          for (std::size_t t = first; t < last; ++t) {
+            for (std::size_t group = 1; group < groups; ++group) {  // in order
+              const float* const more = workspace + group * plan_.sums_size();
+              for (std::size_t i = t * filter_size; i < (t + 1) * filter_size; i += L)
+                store<float, L>(workspace + i,
+                                load<float, L>(workspace + i) + load<float, L>(more + i));
+            }
+            const int tile = static_cast<int>(t);
+            all_sums(workspace, 0).unpack(tile, tile + 1, 0, plan_.channel_pairs(), dw, mode);
           }
-          all_sums(workspace, 0)
-              .unpack(static_cast<int>(first), static_cast<int>(last), 0, plan_.channel_pairs(), dw,
-                      mode);
         });
   }
 

@@ -22,10 +22,11 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Cycles of the model: a product of full tiles, and the copies of 16 positions x 16 channels of a
-/// pair of samples, transposed (64 shuffles) or not.
-inline constexpr int tile_product_cycles = 16, tile_transposition_cycles = 64,
-                     tile_copy_cycles = 32;
+/// Cycles of the model: a product of full tiles; the copies of 16 positions x 16 channels of a pair
+/// of samples, transposed or not; and a tile of a group's sums in the workspace, which is in no
+/// cache when it is written.
+inline constexpr int tile_product_cycles = 16, tile_transposition_cycles = 192,
+                     tile_copy_cycles = 144, group_sum_cycles = 250;
 
 /// Words are pairs of bf16, of two samples. Tiles have 16 filters, or 16 channels.
 struct amx_gradient_plan {
@@ -41,7 +42,8 @@ struct amx_gradient_plan {
   int filter_tiles = 0, channel_tiles = 0;
   int taps = 1;                             // of a channel tile: R S, or R of an image
   int filter_parts = 1, channel_parts = 1;  // tasks of a group, in pairs of tiles
-  int groups = 1;                           // of pairs of samples, each with sums of its own
+  int groups = 1;      // of pairs of samples or of rows of one, each with sums of its own
+  int row_groups = 1;  // of each pair; more than one only if each group has one pair
   int pairs_at_once = 1, rows_at_once = 1;  // of a chunk; several pairs only of whole images
 
   /// Rows of dy, of pairs of samples, that are copied and multiplied together.
@@ -87,8 +89,8 @@ struct amx_gradient_plan {
     return std::ptrdiff_t{tiles} * steps(c) * tile_rows * tile_rows;
   }
 
-  /// A column of tiles: pairs of channel tiles outermost, then taps, window column by window
-  /// column, then the tiles of the pair.
+  /// A column of tiles: pairs of channel tiles outermost, then taps in dw's order, then the tiles
+  /// of the pair.
   struct column {
     int channel_tile = 0, r = 0, s = 0;
   };
@@ -98,7 +100,8 @@ struct amx_gradient_plan {
   [[nodiscard]] constexpr column column_at(int i) const {
     const int pair = i / (2 * taps), width = std::min(2, channel_tiles - 2 * pair),
               rest = i - 2 * taps * pair, tap = rest / width;
-    return {2 * pair + rest % width, tap % layer.window, tap / layer.window};
+    if (image) return {2 * pair + rest % width, tap, 0};
+    return {2 * pair + rest % width, tap / layer.window, tap % layer.window};
   }
   /// Offset of its words at position 0, where the planes begin with those of first_tile.
   [[nodiscard]] constexpr std::ptrdiff_t offset_of(const column& at, int first_tile,
@@ -112,16 +115,18 @@ struct amx_gradient_plan {
            (image ? at.channel_tile * tile_rows : 0);
   }
 
-  [[nodiscard]] constexpr int first_pair(int group) const {
-    return static_cast<int>(std::int64_t{pairs()} * group / groups);
-  }
   /// f(chunk) in the order of the sum.
   template <class F>
   constexpr void for_each_chunk(int group, const F& f) const {
-    const int end = first_pair(group + 1);
-    for (int n = first_pair(group); n < end; n += pairs_at_once)
-      for (int i = 0; i < out.height; i += rows_at_once)
-        f(chunk{n, std::min(pairs_at_once, end - n), i, std::min(rows_at_once, out.height - i)});
+    const auto split = [](int all, int i, int parts) {
+      return static_cast<int>(std::int64_t{all} * i / parts);
+    };
+    const int of_pairs = group / row_groups, of_rows = group % row_groups,
+              pair_groups = groups / row_groups, end = split(pairs(), of_pairs + 1, pair_groups),
+              last_row = split(out.height, of_rows + 1, row_groups);
+    for (int n = split(pairs(), of_pairs, pair_groups); n < end; n += pairs_at_once)
+      for (int i = split(out.height, of_rows, row_groups); i < last_row; i += rows_at_once)
+        f(chunk{n, std::min(pairs_at_once, end - n), i, std::min(rows_at_once, last_row - i)});
   }
 
   /// Modelled cycles of a whole chunk, in all parts.
@@ -170,36 +175,43 @@ constexpr amx_gradient_plan plan_amx_gradient(const convolution_problem& p, int 
       plan.image ? ceil_of(window * p.in.channels, tile_rows) : tiles_of(p.in.channels);
   plan.taps = plan.image ? window : window * window;
 
-  // Each part of the channels transposes dy again, each part of the filters copies x again.
-  double least = 0;
-  for (int parts = 1; parts <= plan.filter_pairs(); ++parts) {
-    const auto columns =
-        most_sums /
-        (std::min(plan.filter_tiles, 2 * ceil_of(plan.filter_pairs(), parts)) * 2 * plan.taps);
-    const int channel_parts =
-        plan.image ? 1
-                   : ceil_of(plan.channel_pairs(), static_cast<int>(std::clamp<std::ptrdiff_t>(
-                                                       columns, 1, plan.channel_pairs())));
-    const double cost = double(tile_transposition_cycles) * plan.filter_tiles * channel_parts +
-                        double(tile_copy_cycles) * plan.channel_tiles * plan.row_planes *
-                            plan.column_planes * parts;
-    if (parts > 1 && cost >= least) continue;
-    least = cost;
-    plan.filter_parts = parts;
-    plan.channel_parts = channel_parts;
-  }
-  // As many tasks however many workers there are, so that the groups and with them the results'
-  // bits do not depend on the workers. Of few samples, more parts.
-  const int pairs = std::max(1, plan.pairs());
-  plan.groups = std::clamp(tasks / (plan.filter_parts * plan.channel_parts), 1, pairs);
-  if (plan.groups == pairs) {
-    plan.filter_parts =
-        std::max(plan.filter_parts,
-                 std::min(plan.filter_pairs(), tasks / (plan.groups * plan.channel_parts)));
-    if (!plan.image)
-      plan.channel_parts =
-          std::max(plan.channel_parts,
-                   std::min(plan.channel_pairs(), tasks / (plan.groups * plan.filter_parts)));
+  // Each part of the channels transposes dy again, each part of the filters copies x again, and
+  // each group has sums of its own. As many tasks however many workers there are, so that the
+  // groups and with them the results' bits do not depend on the workers.
+  const int pairs = std::max(1, plan.pairs()), height = plan.out.height,
+            most_groups = pairs < tasks && height >= 2 * tasks ? tasks : std::min(tasks, pairs);
+  double least = -1;
+  for (int groups = 1; groups <= most_groups; groups *= 2) {
+    const int row_groups = groups <= pairs ? 1 : ceil_of(groups, pairs),
+              all_groups = row_groups == 1 ? groups : pairs * row_groups;
+    for (int filter_parts = 1; filter_parts <= plan.filter_pairs(); ++filter_parts) {
+      const std::ptrdiff_t filters = std::min(plan.filter_tiles,
+                                              2 * ceil_of(plan.filter_pairs(), filter_parts)),
+                           channels_that_fit = std::clamp<std::ptrdiff_t>(
+                               most_sums / (filters * 2 * plan.taps), 1, plan.channel_pairs());
+      const int channel_parts =
+          plan.image
+              ? 1
+              : std::clamp(ceil_of(tasks, all_groups * filter_parts),
+                           ceil_of(plan.channel_pairs(), static_cast<int>(channels_that_fit)),
+                           plan.channel_pairs());
+      const int of_all = all_groups * filter_parts * channel_parts;
+      const double steps = double(pairs) * height * plan.pitch / tile_rows,
+                   copies = double(tile_transposition_cycles) * plan.filter_tiles * channel_parts +
+                            double(tile_copy_cycles) * plan.channel_tiles * plan.row_planes *
+                                plan.column_planes * filter_parts,
+                   sums = all_groups == 1 ? 0.0
+                                          : double(group_sum_cycles) * all_groups *
+                                                plan.filter_tiles * plan.column_tiles(),
+                   idle = of_all < tasks ? double(tasks) / of_all : 1.0,
+                   cost = (steps * copies + sums) * idle;
+      if (least >= 0 && cost >= least) continue;
+      least = cost;
+      plan.filter_parts = filter_parts;
+      plan.channel_parts = channel_parts;
+      plan.groups = all_groups;
+      plan.row_groups = row_groups;
+    }
   }
 
   const int filters =
@@ -223,17 +235,18 @@ constexpr amx_gradient_plan plan_amx_gradient(const convolution_problem& p, int 
     }
     return best;
   };
-  const int height = plan.out.height, of_group = ceil_of(pairs, plan.groups);
-  const auto images = [&](int n) { return amx_gradient_plan::chunk{0, n, 0, height}; };
+  const int of_group = ceil_of(pairs, plan.groups), group_rows = ceil_of(height, plan.row_groups);
+  const auto images = [&](int n) { return amx_gradient_plan::chunk{0, n, 0, group_rows}; };
   const auto rows = [](int n) { return amx_gradient_plan::chunk{0, 1, 0, n}; };
   int most = 1;
   if (fits(images(1))) {
     while (most < of_group && fits(images(most + 1))) ++most;
     plan.pairs_at_once = best_of(of_group, most, [&](int n) { return plan.cycles(images(n)); });
-    plan.rows_at_once = height;
+    plan.rows_at_once = group_rows;
   } else {
     while (fits(rows(most + 1))) ++most;
-    plan.rows_at_once = best_of(height, most, [&](int n) { return plan.cycles(rows(n)); });
+    plan.rows_at_once = best_of(group_rows, std::min(most, group_rows),
+                                [&](int n) { return plan.cycles(rows(n)); });
   }
   return plan;
 }
