@@ -5,6 +5,7 @@
 // alone: the same bits wherever they are computed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -28,9 +29,11 @@ struct write_gradient_op {
   std::uint32_t seed;
   Real weight;
   bool adds, rounds;
+  std::size_t first = 0;  // of the tensor's numbers
 
   CORDEE_HOST_DEVICE void operator()(std::size_t i) const {
-    std::uint32_t h = (static_cast<std::uint32_t>(i) + 1) * 2654435761u ^ seed * 2246822519u;
+    std::uint32_t h =
+        (static_cast<std::uint32_t>(first + i) + 1) * 2654435761u ^ seed * 2246822519u;
     h = (h ^ h >> 15) * 2654435761u;
     const auto x = static_cast<Real>(static_cast<std::int32_t>(h ^ h >> 13) >> 8) *
                    static_cast<Real>(0x1p-26) * weight;
@@ -59,6 +62,7 @@ struct written_model {
   bool rounds = false;  // gradients of the last micro-batch
   std::int64_t poisoned_step = -1;
   bool computes = true;
+  std::size_t slice = 0;      // numbers of which slices of larger weights are multiples; 0: none
   bool writes_ahead = false;  // segment 0's gradient before the others, as a residual block may
   std::int64_t step = 0, sample = 0;
   Real weight = 0;
@@ -86,6 +90,14 @@ struct written_model {
     if (computes) convert(plane_size(), plane.data, to.span().data, s);
   }
   [[nodiscard]] const written_model& packing() const { return *this; }
+  [[nodiscard]] std::size_t slice_of(std::size_t k) const {
+    return table[k].kind == kind::weight && table[k].size > slice ? slice : 0;
+  }
+  void pack_slice(const number* numbers, const Real*, std::size_t k, std::size_t first,
+                  std::size_t size, std::byte* to, stream s) const {
+    const std::size_t begin = table[k].offset + first, n = std::min(size, table[k].end() - begin);
+    on.copy(reinterpret_cast<number*>(to) + begin, numbers + begin, n * sizeof(number), s);
+  }
   void pack_numbers(const number* numbers, const Real*, std::size_t first, std::size_t count,
                     std::byte* to, stream s) const {
     const std::size_t begin = table[first].offset, end = table[first + count - 1].end();
@@ -120,15 +132,22 @@ struct written_model {
   }
   void write(std::size_t k, const detail::device::plane_part<Real, D>& grads, write_mode mode,
              stream s) const {
-    Real* const to = place(k, grads);
     if constexpr (requires { s.work(1.0); }) s.work(1);
-    if (computes)
-      for_each(s, table[k].size,
-               write_gradient_op<Real, number>{
-                   to,
-                   static_cast<std::uint32_t>(k * 1000003 + static_cast<std::size_t>(step) * 7919 +
-                                              static_cast<std::size_t>(sample) * 104729),
-                   weight, mode == write_mode::add, rounds && last});
+    const auto write_part = [&](Real* to, std::size_t first, std::size_t size) {
+      if (computes)
+        for_each(
+            s, size,
+            write_gradient_op<Real, number>{
+                to,
+                static_cast<std::uint32_t>(k * 1000003 + static_cast<std::size_t>(step) * 7919 +
+                                           static_cast<std::size_t>(sample) * 104729),
+                weight, mode == write_mode::add, rounds && last, first});
+    };
+    if (grads.places != nullptr && grads.places->is_cut(k))
+      grads.places->for_each_slice(k,
+                                   [&](const auto& x) { write_part(x.numbers, x.first, x.size); });
+    else
+      write_part(place(k, grads), 0, table[k].size);
   }
 };
 

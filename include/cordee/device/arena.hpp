@@ -23,14 +23,34 @@ namespace detail::device {
       concat("trainer: frozen layers have no ", name, ": ", call, " is those of the others"));
 }
 
+/// Where numbers first .. first + size - 1 of a segment's gradient are written.
+template <class Real>
+struct gradient_slice {
+  Real* numbers = nullptr;
+  std::size_t first = 0, size = 0;
+};
+
 /// Where gradients are written that have no plane on the device: place(context, segment) is where
-/// a trainable segment's are, from then on until the run takes them away.
+/// a trainable segment's are, from then on until the run takes them away. Large segments may be cut
+/// into slices, each of which is taken away when the next one is asked for.
 template <class Real>
 struct gradient_places {
   void* context = nullptr;
   Real* (*place)(void* context, std::size_t segment) = nullptr;
+  /// Slice k, counted from the segment's end; behind the last one an empty one.
+  gradient_slice<Real> (*slice)(void* context, std::size_t segment, std::size_t k) = nullptr;
+  bool (*cut)(void* context, std::size_t segment) = nullptr;  ///< Null: no segment is.
 
   [[nodiscard]] Real* of(std::size_t segment) const { return place(context, segment); }
+  [[nodiscard]] bool is_cut(std::size_t segment) const {
+    return cut != nullptr && cut(context, segment);
+  }
+  /// f(slice) writes a slice, for all of a segment that is cut.
+  template <class F>
+  void for_each_slice(std::size_t segment, const F& f) const {
+    std::size_t k = 0;
+    for (auto x = slice(context, segment, 0); x.size > 0; x = slice(context, segment, ++k)) f(x);
+  }
 };
 
 /// Some numbers of a plane: `numbers` begins at number `offset` of the table. A span is a whole

@@ -188,27 +188,45 @@ class convolution_node {
     return !pass.batch_norm_allreduce;
   }
   void compute_weight_gradient(const backward_pass<B>& pass, const number* dy) {
-    if constexpr (B::fuses_batch_norm)
-      if (input_) {
-        if (pass.packed_gradients != nullptr)
-          return engine{}.template wgrad_packed_normalized<number>(
-              problem_, pass.samples, input_, dy,
-              reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
-        return in_workspace(pass, [&](number* workspace) {
-          engine{}.template wgrad_normalized<number>(problem_, pass.samples, input_, dy,
-                                                     pass.gradient_at(segment_, weights_),
-                                                     pass.mode, workspace, pass.s);
-        });
-      }
-    if constexpr (B::packs_gradients)
+    if constexpr (B::packs_gradients) {
       if (pass.packed_gradients != nullptr)
-        return engine{}.template wgrad_packed<number>(
-            problem_, pass.samples, x_, dy,
-            reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
+        return compute_packed(pass, dy, reinterpret_cast<number*>(pass.packed_gradients + packed_));
+      if (pass.places != nullptr && pass.places->is_cut(segment_))
+        return in_workspace(pass, [&](number* workspace) {
+          compute_packed(pass, dy, workspace);
+          unpack_slices(pass, workspace);
+        });
+    }
     in_workspace(pass, [&](number* workspace) {
+      if constexpr (B::fuses_batch_norm)
+        if (input_)
+          return engine{}.template wgrad_normalized<number>(problem_, pass.samples, input_, dy,
+                                                            pass.gradient_at(segment_, weights_),
+                                                            pass.mode, workspace, pass.s);
       engine{}.template wgrad<number>(problem_, pass.samples, x_, dy,
                                       pass.gradient_at(segment_, weights_), pass.mode, workspace,
                                       pass.s);
+    });
+  }
+  void compute_packed(const backward_pass<B>& pass, const number* dy, number* packed) {
+    if constexpr (B::fuses_batch_norm)
+      if (input_)
+        return engine{}.template wgrad_packed_normalized<number>(problem_, pass.samples, input_, dy,
+                                                                 packed, pass.s);
+    engine{}.template wgrad_packed<number>(problem_, pass.samples, x_, dy, packed, pass.s);
+  }
+  // A gradient of which each slice, of whole filters, is taken away before the next one.
+  void unpack_slices(const backward_pass<B>& pass, const number* packed) {
+    const int channels = B::block(problem_.in.channels), taps = problem_.window * problem_.window;
+    const auto of_filter = static_cast<std::size_t>(problem_.in.channels * taps);
+    pass.places->for_each_slice(segment_, [&](const auto& slice) {
+      if (pass.samples == 0 && pass.mode == write_mode::add) return;
+      convolution_problem part = problem_;
+      part.filters = static_cast<int>(slice.size / of_filter);
+      // for a GPU by argument-dependent lookup: ops/gpu/filter_layout.hpp
+      unpack_krsc(part, channels, part.filters,
+                  packed + slice.first / of_filter * static_cast<std::size_t>(channels * taps),
+                  slice.numbers, pass.mode, pass.s);
     });
   }
   // f(memory of the weight gradient): on a CPU where activations were, or behind them.

@@ -219,12 +219,14 @@ class network
   [[nodiscard]] std::size_t bytes_per_sample() const { return pass_.of_sample(); }
   /// What the layers noted of the memory of a pass.
   [[nodiscard]] const detail::nn::pass_layout& pass_layout() const { return pass_; }
-  /// What a training pass of so many samples allocates.
-  [[nodiscard, gnu::cold]] detail::nn::pass_memory memory_of_pass(int samples) const
+  /// What a training pass of so many samples allocates, by backward_packed where there is one or by
+  /// backward.
+  [[nodiscard, gnu::cold]] detail::nn::pass_memory memory_of_pass(int samples,
+                                                                  bool stays_packed = true) const
     requires(!Quantized<P>)
   {
     return detail::nn::memory_of_pass<layer_backend>(
-        pass_, samples, sizeof(detail::ops::metric_sums) + packing_.table_bytes());
+        pass_, samples, sizeof(detail::ops::metric_sums) + packing_.table_bytes(), stays_packed);
   }
   /// Where weights by block (offload_weights) are, and what a pass uploads; for logs.
   [[nodiscard]] std::string describe_offload() const

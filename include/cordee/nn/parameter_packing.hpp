@@ -74,9 +74,30 @@ class parameter_packing<B, true> {
   void pack_numbers(const number* numbers, const real* plane, std::size_t first, std::size_t count,
                     std::byte* packed, stream s) const {
     // for a GPU by argument-dependent lookup: ops/gpu/packed_table.hpp
-    pack_numbers_table(on_device_.span().data, tensors_.size(), tensors_[first],
-                       tensors_[first + count - 1], numbers, plane,
-                       reinterpret_cast<number*>(packed), s);
+    const std::size_t begin = tensors_[first].blocks_before;
+    pack_numbers_table(
+        on_device_.span().data, tensors_.size(), begin,
+        tensors_[first + count - 1].followed_by(ops::packed_tensor()).blocks_before - begin,
+        numbers, plane, reinterpret_cast<number*>(packed), s);
+  }
+  /// Of what numbers of a segment pack_slice packs multiples, and backward writes them as slices
+  /// where it is told to (device/arena.hpp); 0: all or none.
+  [[nodiscard]] std::size_t slice_of(std::size_t segment) const {
+    const ops::packed_tensor& t = tensors_[segment];
+    return t.gradient_is_packed && !t.has_crsk ? t.tile.filters * t.size() / t.tile.layout.filters
+                                               : 0;
+  }
+  /// pack_numbers of a slice of one segment: of multiples of slice_of(segment) numbers, but for the
+  /// last slice.
+  void pack_slice(const number* numbers, const real* plane, std::size_t segment, std::size_t first,
+                  std::size_t size, std::byte* packed, stream s) const {
+    const ops::packed_tensor& t = tensors_[segment];
+    const std::size_t rows = slice_of(segment), begin = first / rows * t.tile.across;
+    const bool is_last = first + size >= t.size();
+    // for a GPU by argument-dependent lookup: ops/gpu/packed_table.hpp
+    pack_numbers_table(on_device_.span().data, tensors_.size(), t.blocks_before + begin,
+                       is_last ? t.tile.blocks() - begin : size / rows * t.tile.across, numbers,
+                       plane, reinterpret_cast<number*>(packed), s);
   }
   /// Memory for packed gradients, at the offsets of the packed parameters.
   [[nodiscard]] std::byte* gradients() {

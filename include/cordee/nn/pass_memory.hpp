@@ -331,16 +331,17 @@ struct pass_layout {
   }
 };
 
-/// A pass of a network of backend B, which has so many bytes beside what grows.
+/// A pass of a network of backend B, which has so many bytes beside what grows. `stays_packed`: it
+/// may leave gradients packed.
 template <class B>
 [[gnu::cold]] pass_memory memory_of_pass(const pass_layout& layout, int samples,
-                                         std::size_t constant) {
+                                         std::size_t constant, bool stays_packed) {
   pass_memory memory = layout.of(static_cast<std::size_t>(samples));
   memory.workspace = constant;
   if constexpr (B::device::host_memory)
     memory.workspace += layout.batch_norm_scratch(samples) * sizeof(double);
   std::size_t numbers = 0;  // of the largest weight gradient
-  if constexpr (B::packs_gradients)
+  if (B::packs_gradients && stays_packed)
     memory.workspace += layout.packed;
   else
     for (const convolution_problem& p : layout.convolutions)

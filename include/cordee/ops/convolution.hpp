@@ -77,7 +77,8 @@ struct convolution_problem {
 ///                                        launch packs all parameters
 ///   packs_crsk                 false     and has a second copy in the order (C', R, S, K')
 ///   packs_gradients            false     wgrad_packed<N>(p, samples, x, dy, packed_dw, s) leaves a
-///                                        gradient in that form, for one launch that unpacks all
+///                                        gradient in that form, for one launch that unpacks all;
+///                                        `workspace` has room for it
 ///   for int8                   none      packed_bytes, pack_bytes, fprop_bytes, byte_gradient,
 ///                                        packs_bytes_by_table: ops/convolution_bytes.hpp
 template <class E, class N, class Real = N, class Stream = cpu::stream>

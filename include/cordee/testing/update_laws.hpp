@@ -10,7 +10,8 @@
 //         "");
 //
 // Returns the violations of the first step that has one, or an empty string. Where a device fuses
-// products and sums, or adds norms in another order, its updates differ by rounding.
+// products and sums, or adds norms in another order, its updates differ by rounding: within the
+// tolerance of docs/policies/memory.md, "Bits".
 #pragma once
 
 #include <string>

@@ -16,8 +16,9 @@
 #include <cordee/nn/memory_policies.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
-#include <cordee/train/step/host_update.hpp>
+#include <cordee/train/step/host_buckets.hpp>
 #include <cordee/train/step/memory_plan.hpp>
+#include <cordee/train/step/step.hpp>
 #include <cordee/train/step/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -57,16 +58,16 @@ template <class Run, class AddLine>
     add_line(in_use ? "  without" : "  with",
              concat(name, " ", core::grouped(bytes), " bytes, at the price of ", price));
   };
+  constexpr bool on_host = requires { run.host(); };
   if constexpr (has_pass && requires(M& m) { m.pass_layout(); }) {
     const M& model = run.model();
+    const nn::pass_memory pass = model.memory_of_pass(samples, !on_host);
     const std::size_t packed = model.pass_layout().packed_on_device;
-    nn::for_each_memory_policy(model.pass_layout(), model.memory_of_pass(samples), samples,
-                               [&](const nn::memory_policy& p) {
-                                 add_policy(p.in_use, p.name,
-                                            total_with(plan, p.pass) - packed + p.packed, p.price);
-                               });
+    nn::for_each_memory_policy(model.pass_layout(), pass, samples, [&](const nn::memory_policy& p) {
+      add_policy(p.in_use, p.name, total_with(plan, p.pass) - packed + p.packed, p.price);
+    });
     const auto with_micro_batches = [&](bool in_use, std::string_view name, int n) {
-      add_policy(in_use, name, total_with(plan, model.memory_of_pass(n)),
+      add_policy(in_use, name, total_with(plan, model.memory_of_pass(n, !on_host)),
                  concat("batch norm's statistics over ", in_use ? samples : n, " samples"));
     };
     if (micro > 1) with_micro_batches(true, "accumulation", micro * samples);
@@ -74,20 +75,24 @@ template <class Run, class AddLine>
       with_micro_batches(false, concat("micro-batches of ", samples / 2), samples / 2);
   }
   using O = std::remove_cvref_t<decltype(run.optimizer())>;
-  constexpr bool on_host = requires { run.host(); };
   if constexpr (!Run::device::host_memory && O::needs == agreement::exact && optim::is_eager<O> &&
                 R::slots == 0 && !Quantized<typename Run::precision> && nn::TakesPlanePart<M>) {
     const std::size_t plane = run.weights().size * sizeof(typename Run::Real),
                       planes = (2 + static_cast<std::size_t>(O::slots)) * plane;
     const std::size_t limit = on_host_bucket_bytes / sizeof(typename Run::Real);
-    const std::size_t ring =
-        largest_pair(core::make_buckets(run.segments(), limit)) * sizeof(typename Run::Real);
+    const std::size_t ring = largest_pair(host_buckets(run.model(), run.segments(), run.segments(),
+                                                       limit, sizeof(typename Run::Real))) *
+                             sizeof(typename Run::Real);
     const std::size_t status = 3 * sizeof(double) * run.segments().size() + sizeof(step_status);
     const std::size_t moved =
         plan.bytes("weights") + plan.bytes("gradients") + plan.bytes("optimizer slots") + status;
+    std::size_t packed = 0;  // gradients, until a bucket is complete
+    if constexpr (has_pass)
+      packed = run.model().memory_of_pass(samples).sum() -
+               run.model().memory_of_pass(samples, false).sum();
     add_policy(on_host, "on_host",
-               on_host ? plan.total() - plan.bytes("gradients") + planes + status
-                       : plan.total() - moved + ring,
+               on_host ? plan.total() - plan.bytes("gradients") + planes + status + packed
+                       : plan.total() - moved - packed + ring,
                concat(core::grouped(plane),
                       " bytes of gradients to the host and the weights' back "
                       "in each step, and an update there"));

@@ -26,6 +26,7 @@
 #include <cordee/train/step/frozen_layers.hpp>
 #include <cordee/train/step/gradient_scaler.hpp>
 #include <cordee/train/step/graph_cache.hpp>
+#include <cordee/train/step/host_step.hpp>
 #include <cordee/train/step/lent_gradients.hpp>
 #include <cordee/train/step/loader_position.hpp>
 #include <cordee/train/step/observe.hpp>

@@ -51,6 +51,7 @@ struct options {
   bool rounds = false, ahead = false;
   int accumulate = 1;
   std::int64_t poisoned = -1;
+  std::size_t slice = 0, limit = 400;
 };
 
 template <class N>
@@ -64,8 +65,10 @@ auto train(const D& device, const O& optimizer, const R& reducer, const options&
   model.writes_ahead = o.ahead;
   model.poisoned_step = o.poisoned;
   model.micro_batches = o.accumulate;
-  trainer run{model, optimizer, quarter{}, reducer, {.bucket_bytes = 400 * sizeof(float)}};
+  model.slice = o.slice;
+  trainer run{model, optimizer, quarter{}, reducer, {.bucket_bytes = o.limit * sizeof(float)}};
   REQUIRE(run.buckets().size() >= 4);
+  if (!D::host_memory && o.slice > 0) CHECK(run.buckets().size() == (o.limit < 400 ? 14 : 6));
   const int ranks = reducer.comm.size();
   std::vector<double> scales;
   for (int k = 0; k < 5; ++k) {
@@ -137,6 +140,19 @@ TEST_CASE("on_host: a gradient that is written two buckets ahead has memory of i
   has_the_bits_of_a_cpu<fp16>(average, {.rounds = true, .ahead = true, .accumulate = 2});
 }
 
+TEST_CASE("on_host: a gradient in slices, of one bucket each, has the same bits") {
+  for (const auto& [slice, limit] : {std::pair(64, 400), std::pair(96, 400), std::pair(32, 130)}) {
+    CAPTURE(slice);
+    const auto n = static_cast<std::size_t>(slice), most = static_cast<std::size_t>(limit);
+    has_the_bits_of_a_cpu<fp16>(average, {.slice = n, .limit = most});
+    has_the_bits_of_a_cpu<fp32>(average, {.accumulate = 3, .slice = n, .limit = most});
+    has_the_bits_of_a_cpu<bf16>(average,
+                                {.rounds = true, .poisoned = 2, .slice = n, .limit = most});
+    has_the_bits_of_a_cpu<fp16>(average,
+                                {.ahead = true, .accumulate = 2, .slice = n, .limit = most});
+  }
+}
+
 TEST_CASE("on_host: a step that is not finite changes nothing but the loss scale") {
   has_the_bits_of_a_cpu<fp16>(average, {.poisoned = 2});
   has_the_bits_of_a_cpu<fp16>(average, {.rounds = true, .poisoned = 0});
@@ -170,13 +186,17 @@ TEST_CASE("on_host: bytes on the device and over the link, of ResNet-50's table 
   struct {
     bool rounds;
     double device, down;
-  } const rows[] = {{true, 2.56, 2}, {false, 2.38, 4}};
+    std::size_t slice;
+  } const rows[] = {
+      {true, 2.56, 2, 0}, {false, 2.38, 4, 0}, {true, 2.19, 2, 4096}, {false, 2.19, 4, 4096}};
   for (const auto& row : rows) {
     CAPTURE(row.rounds);
+    CAPTURE(row.slice);
     const linked_device device;
     auto& count = device.count();
     written_model<fp16, linked_device> model{.table = table, .on = device};
     model.computes = false;
+    model.slice = row.slice;
     trainer run{model, on_host{sgd{}, row.rounds, 1}, quarter{}, solo{}};
     batch<linked_device> b;
     b.count = 1;
@@ -198,28 +218,6 @@ TEST_CASE("on_host: bytes on the device and over the link, of ResNet-50's table 
     CHECK(run.arena_bytes() == run.host().device_bytes());
     CHECK(run.host().host_bytes() <= count.pinned_bytes);
   }
-}
-
-TEST_CASE("on_host: copies overlap the backward pass") {
-  const std::vector<segment> table = bench::resnet50_table();
-  const linked_device device;
-  auto& count = device.count();
-  written_model<fp16, linked_device> model{.table = table, .on = device};
-  model.computes = false;
-  // All copies take a quarter of the backward pass, and the last layers, which have most of the
-  // numbers, none more of it than the others.
-  const auto backward_time = static_cast<double>(table.size()), copy_time = backward_time / 4;
-  count.bytes_per_time = 25.6e6 * 4 / copy_time;
-  trainer run{model, on_host{sgd{}, false, 1}, quarter{}, solo{}};
-  batch<linked_device> b;
-  b.count = 1;
-  b.global_samples = 1;
-  double backward = 0;
-  const double begin = count.host_time;
-  (void)run.step(std::array{b}, 0, [&] { backward = count.host_time - begin; });
-  CHECK(backward == 0);  // the host has waited for nothing so far
-  CHECK(count.host_time - begin >= backward_time);
-  CHECK(count.host_time - begin < backward_time + copy_time / 2);
 }
 
 TEST_CASE("on_host: what it cannot do is refused in a sentence") {

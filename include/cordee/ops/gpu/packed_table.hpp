@@ -188,16 +188,14 @@ void pack_table(const packed_tensor* table, std::size_t size, const packed_tenso
       pack_table_kernel<N, Real>{table, size, plane, reinterpret_cast<std::byte*>(packed)});
 }
 
-/// Packs the tensors first .. last, of which host copies are given, from rounded weights.
+/// Packs tiles of the table's tensors from rounded weights: those of `blocks` thread blocks.
 template <Number N, class Real, GpuStream S>
-void pack_numbers_table(const packed_tensor* table, std::size_t size, const packed_tensor& first,
-                        const packed_tensor& last, const N* numbers, const Real* plane, N* packed,
-                        S s) {
+void pack_numbers_table(const packed_tensor* table, std::size_t size, std::size_t first_block,
+                        std::size_t blocks, const N* numbers, const Real* plane, N* packed, S s) {
   s.launch_kernel(
-      last.followed_by(packed_tensor()).blocks_before - first.blocks_before,
-      pack_numbers_kernel<N, Real>{{table, size, plane, reinterpret_cast<std::byte*>(packed)},
-                                   numbers,
-                                   first.blocks_before});
+      blocks,
+      pack_numbers_kernel<N, Real>{
+          {table, size, plane, reinterpret_cast<std::byte*>(packed)}, numbers, first_block});
 }
 
 /// Unpacks the gradients of the tensors first .. last, of which host copies are given.

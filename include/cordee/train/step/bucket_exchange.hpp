@@ -59,17 +59,13 @@ class bucket_exchange {
         scaler_(scaler),
         posts_early_(detail::optim::is_eager<O> && options.overlap),
         measures_noise_(options.measure_gradient_noise),
-        buckets_(core::make_buckets(
-            memory.trainables(),
-            comm::message_limit<R>(
-                bucket_limit_of<device, typename R::communicator_type>(options, on_host).bytes) /
-                sizeof(Real))),
+        buckets_(cut_buckets(options)),
         scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.get_device(), buckets_.size()),
         preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()),
         shard_(model.get_device(), memory, reducer, buckets()),
         host_(model.get_device(), memory, optimizer, buckets(), options) {
-    if constexpr (on_host) host_.follow(courier_);
+    if constexpr (on_host) host_.follow(courier_, this, slice_written);
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
@@ -158,12 +154,12 @@ class bucket_exchange {
   /// A step without samples: the gradient is zero.
   void all_ready(stream s) {
     if constexpr (on_host) host_.begin_pass(true, true, s);
-    segments_ready(0, s, false);
+    complete_buckets(planes_.table()[0].offset, s, false);
   }
   /// Backward has written the gradients of segment k and of all later segments of the table:
   /// buckets that begin at k or later are complete.
-  void segments_ready(std::size_t k, stream s, bool scaled = true) {
-    const std::size_t offset = planes_.table()[k].offset;
+  void segments_ready(std::size_t k, stream s) { complete_buckets(planes_.table()[k].offset, s); }
+  void complete_buckets(std::size_t offset, stream s, bool scaled = true) {
     for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
       if constexpr (on_host) host_.enter(next_), host_.complete(next_);
@@ -260,6 +256,20 @@ class bucket_exchange {
   static constexpr bool norms_early = detail::optim::norms_of<O> == norms_needed::before_propose;
   static constexpr bool checks_early = !exact || norms_early;
 
+  static void slice_written(void* self, std::size_t k) {
+    auto& own = *static_cast<bucket_exchange*>(self);
+    if (own.next_ == k) own.complete_buckets(own.buckets_[k].offset, own.host_.compute());
+  }
+  [[nodiscard, gnu::cold]] std::vector<bucket> cut_buckets(const trainer_options& options) const {
+    using comm_type = typename R::communicator_type;
+    const auto most = bucket_limit_of<device, comm_type>(options, on_host).bytes;
+    const std::size_t limit = comm::message_limit<R>(most) / sizeof(Real);
+    if constexpr (on_host)
+      return host_buckets(model_, planes_.table(), planes_.trainables(), limit,
+                          host_update_of<planes_type, M>::width_of(optimizer_.round_gradients));
+    else
+      return core::make_buckets(planes_.trainables(), limit);
+  }
   // Batch norm's statistics are those of `over` ranks; their sums are the courier's where they are
   // work of a stream, whose sums are over all ranks.
   [[gnu::cold]] void share_statistics(int over) {

@@ -13,7 +13,10 @@
 // Bucket k is at the bottom of one allocation if k is even, else at its top, which is as large as
 // two neighbors need together. It is begun when bucket k - 2 has been copied. A layer that writes a
 // gradient before bucket k - 2 is complete, as a residual block's last batch norm may, gets memory
-// of bucket k's own from its first step on.
+// of bucket k's own from its first step on. Where the model writes gradients in slices
+// (nn::parameter_packing::slice_of), a large segment is several buckets, so that this allocation
+// has at most 0.18 bytes for each parameter, or two buckets of the limit. A slice that is larger
+// than the limit lets more of a layer's copies overlap the next layer's computation.
 //
 // Running statistics stay in the planes' tail: kernels of batch norms read and write them there.
 #pragma once
@@ -29,7 +32,6 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/trace.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/device/buffer.hpp>
@@ -39,18 +41,10 @@
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/precision/number.hpp>
-#include <cordee/train/step/readback.hpp>
+#include <cordee/train/step/host_buckets.hpp>
 #include <cordee/train/step/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
-
-/// The most numbers of two neighboring buckets.
-[[nodiscard, gnu::cold]] inline std::size_t largest_pair(std::span<const bucket> buckets) {
-  std::size_t most = 0;
-  for (std::size_t k = 0; k < buckets.size(); ++k)
-    most = std::max(most, buckets[k].size + (k > 0 ? buckets[k - 1].size : 0));
-  return most;
-}
 
 /// A model that packs some segments from weights that were rounded elsewhere.
 template <class M, class Number>
@@ -82,12 +76,20 @@ class host_update {
       : device_(device),
         planes_(planes),
         buckets_(buckets),
+        index_(planes.table(), buckets),
         rounds_(optimizer.round_gradients),
         host_(optimizer.threads > 0 ? cpu(optimizer.threads) : cpu()),
         link_(device.make_stream()),
         capacity_(largest_pair(buckets)),
-        places_{this, [](void* self, std::size_t segment) {
+        places_{this,
+                [](void* self, std::size_t segment) {
                   return static_cast<host_update*>(self)->place_of(segment);
+                },
+                [](void* self, std::size_t segment, std::size_t k) {
+                  return static_cast<host_update*>(self)->slice_of(segment, k);
+                },
+                [](void* self, std::size_t segment) {
+                  return static_cast<host_update*>(self)->index_.count(segment) > 1;
                 }} {
     expects(!rounds_ || sizeof(number) < sizeof(Real),
             "on_host: .round_gradients rounds to the model's precision, which is that of its "
@@ -106,14 +108,14 @@ class host_update {
     own_.resize(buckets.size());
     downloaded_.resize(buckets.size());
     flags_.resize(buckets.size());
-    bucket_of_.resize(planes.table().size());
-    for (std::size_t k = 0; k < buckets.size(); ++k)
-      for (std::size_t i = 0; i < buckets[k].segments.size(); ++i)
-        bucket_of_[first_of(buckets[k]) + i] = static_cast<std::uint32_t>(k);
   }
   host_update(const host_update&) = delete;
   host_update& operator=(const host_update&) = delete;
 
+  /// The device's bytes for a number of the gradient.
+  static constexpr std::size_t width_of(bool rounds) {
+    return sizeof(Real) + (rounds ? sizeof(number) : 0);
+  }
   /// Whether gradients are rounded before they are copied, with the loss scale in them.
   [[nodiscard]] bool rounds() const { return rounds_; }
   /// Where backward writes gradients.
@@ -125,9 +127,13 @@ class host_update {
     return {reinterpret_cast<Real*>(memory_of(k, sizeof(Real), 0)), buckets_[k].size};
   }
 
-  /// What exchanges the buckets; each is copied to the host behind its exchange.
+  /// What exchanges the buckets; each is copied to the host behind its exchange. written(exchange,
+  /// k): the gradient of bucket k, a slice, is written in a step's last pass.
   template <class Courier>
-  [[gnu::cold]] void follow(Courier& courier) {
+  [[gnu::cold]] void follow(Courier& courier, void* exchange,
+                            void (*written)(void* exchange, std::size_t k)) {
+    exchange_ = exchange;
+    written_ = written;
     courier.follow_by({this, [](void* self, const bucket& b, span mean, stream s) {
                          static_cast<host_update*>(self)->download(
                              static_cast<std::size_t>(b.index), mean, s);
@@ -145,6 +151,8 @@ class host_update {
     device_.await(s, device_.record(link_));
     parts_ = 0;
   }
+  /// The stream of this pass.
+  [[nodiscard]] stream compute() const { return compute_; }
   /// Before the first write to bucket k's gradients, in host order.
   void enter(std::size_t k) {
     if (flags_[k].entered) return;
@@ -210,9 +218,16 @@ class host_update {
         ops::for_each_simd<Real>(workers(), b.size, [=](auto at) { at.put(rounded, at(masters)); });
         number* const staged = reinterpret_cast<number*>(slot(k).data);
         device_.copy(staged, rounded, b.size * sizeof(number), s);
-        model.packing().pack_numbers(staged - b.offset, planes_.weights().data, first_of(b),
-                                     b.segments.size(),
-                                     reinterpret_cast<std::byte*>(packed.span().data), s);
+        const std::size_t segment = index_.segment_of(b);
+        auto* const to = reinterpret_cast<std::byte*>(packed.span().data);
+        if constexpr (WritesSlices<M>)
+          if (index_.count(segment) > 1) {
+            model.packing().pack_slice(staged - b.offset, planes_.weights().data, segment,
+                                       b.offset - planes_.table()[segment].offset, b.size, to, s);
+            continue;
+          }
+        model.packing().pack_numbers(staged - b.offset, planes_.weights().data, segment,
+                                     b.segments.size(), to, s);
       }
     } else {
       model.pack_parameters(planes_.weights(), packed, s);
@@ -253,16 +268,8 @@ class host_update {
     bool entered = false, complete = false;
   };
 
-  // The index of its first segment in the table, of which frozen layers are not in buckets.
-  [[nodiscard]] std::size_t first_of(const bucket& b) const {
-    std::size_t first = 0;
-    while (planes_.table()[first].offset < b.offset) ++first;
-    return first;
-  }
   [[nodiscard]] bool uses_numbers() const { return rounds_ || packs_numbers; }
-  [[nodiscard]] std::size_t bytes_of(std::size_t n) const {
-    return n * (sizeof(Real) + (rounds_ ? sizeof(number) : 0));
-  }
+  [[nodiscard]] std::size_t bytes_of(std::size_t n) const { return n * width_of(rounds_); }
   // Of bucket k, as numbers of `width` bytes, behind so many of type Real.
   [[nodiscard]] std::byte* memory_of(std::size_t k, std::size_t width, std::size_t behind) {
     if (own_[k].size() > 0) return own_[k].span().data + behind * sizeof(Real);
@@ -273,9 +280,27 @@ class host_update {
     return planes_.held_grads().numbers.data + buckets_[k].offset;
   }
   [[nodiscard]] Real* place_of(std::size_t segment) {
-    const std::size_t k = bucket_of_[segment];
+    expects(index_.count(segment) == 1, "on_host: a layer writes a gradient whole that is cut");
+    const std::size_t k = index_.bucket_of(segment);
     enter(k);
     return slot(k).data + (planes_.table()[segment].offset - buckets_[k].offset);
+  }
+  // Slice k of a segment; those before it are written.
+  [[nodiscard]] device::gradient_slice<Real> slice_of(std::size_t segment, std::size_t k) {
+    const std::size_t first = index_.bucket_of(segment);
+    if (k > 0) slice_written(first + k - 1);
+    if (k == index_.count(segment)) return {};
+    const cordee::segment& of = planes_.table()[segment];
+    const bucket& b = buckets_[first + k];
+    enter(first + k);
+    return {slot(first + k).data, b.offset - of.offset, std::min(b.size, of.end() - b.offset)};
+  }
+  // If it is the next bucket; otherwise it waits in memory of its own for those before it.
+  void slice_written(std::size_t k) {
+    if (last_)
+      written_(exchange_, k);
+    else if (parts_ == k)
+      parts_ready(buckets_[k].offset, compute_);
   }
   // Copies bucket k, whose mean is complete when `s` has done what it was given.
   void download(std::size_t k, span mean, stream s) {
@@ -305,6 +330,7 @@ class host_update {
   D device_;
   P& planes_;
   std::span<const bucket> buckets_;
+  bucket_index index_;
   bool rounds_;
   cpu host_;
   stream link_, compute_{};
@@ -313,48 +339,15 @@ class host_update {
   buffer<std::byte, D> ring_;              // (capacity_) Real, then numbers if they are rounded
   std::vector<buffer<std::byte, D>> own_;  // of buckets that begin too early for the ring
   device::pinned<number, D> numbers_;      // rounded gradients, then rounded weights
-  std::vector<std::uint32_t> bucket_of_;   // of each segment
   std::vector<typename D::event> downloaded_;
   std::vector<flags> flags_;  // of this pass
   std::size_t parts_ = 0;
   bool first_ = true, last_ = true;
-  void* courier_ = nullptr;
+  void *courier_ = nullptr, *exchange_ = nullptr;
+  void (*written_)(void* exchange, std::size_t k) = nullptr;
   void (*wait_for_)(void* courier, std::size_t count) = nullptr;
   typename D::event marked_{};
 };
-
-/// The rest of a step behind its passes: `meanwhile` runs while the device computes; then the host
-/// decides, and updates. Collective.
-template <class M, class Exchange, class Planes, class Scaler, class Readback, class Work>
-[[gnu::cold]] void finish_on_host(const M& model, typename M::packed_parameters& packed,
-                                  Exchange& exchange, Planes& planes, Scaler& scaler,
-                                  const Readback& readback, step_outcome& out, bool checks,
-                                  typename M::device::stream s, const Work& meanwhile) {
-  using optimizer = typename Exchange::optimizer_type;
-  auto& host = exchange.host();
-  if (exchange.blocks_host()) meanwhile();
-  exchange.finish(s);
-  host.mark(s);
-  if (!exchange.blocks_host()) meanwhile();
-  exchange.wait(host);  // from here on the host alone reads gradients and status
-  const core::trace_range range("update");
-  const cpu::stream workers = host.workers();
-  const float* const unscale = scaler.device_factor();
-  out.train = readback.metrics_of(model);
-  host.widen(unscale != nullptr ? static_cast<typename Planes::real>(*unscale) : 1);
-  if (checks) {
-    constexpr bool weights_too = optim::norms_of<optimizer> == norms_needed::before_accept;
-    planes.template compute_norms<cpu>(planes.trainables(), 0, weights_too, workers);
-    planes.record_norms(planes.trainables(), 0, true, workers);
-    scaler.update(workers);
-    enter_status(out, *planes.status(), false);
-    scaler.set_host_scale(*planes.status());
-  }
-  planes.undo_if_nonfinite(true, s);
-  if (!out.applied) return;
-  exchange.accept(planes.template view_of<cpu>(planes.trainables(), 0, true), workers);
-  host.upload(model, packed, s);
-}
 
 struct no_host_update {
   explicit no_host_update(const auto&...) {}

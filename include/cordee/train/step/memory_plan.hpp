@@ -66,7 +66,7 @@ template <class M, class Planes, class Exchange>
   else if constexpr (requires { packed.span().data; })
     plan.add("packed weights", packed.size() * sizeof(*packed.span().data));
   if constexpr (requires { model.memory_of_pass(samples); }) {
-    const auto pass = model.memory_of_pass(samples);
+    const auto pass = model.memory_of_pass(samples, !Planes::on_host);
     plan.add("inputs", pass.inputs);
     plan.add("activations", pass.activations);
     plan.add("gradients of activations", pass.gradients);
