@@ -21,9 +21,7 @@ using namespace cordee;
 /// The GPU of the double with asynchronous kernels. Its last copy closes the streams.
 class threaded_gpu : public emulated {
  public:
-  struct stream : emulated::stream {
-    cudaStream_t handle = nullptr;
-    stream() : emulated::stream(1) {}
+  struct stream : nccl_double_gpu::stream {
     template <class Work>
     void submit(const Work& work) const {
       handle == nullptr ? work() : handle->enqueue(work);
@@ -32,18 +30,6 @@ class threaded_gpu : public emulated {
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
       submit([blocks, kernel] { emulated::stream(1).launch_kernel(blocks, kernel); });
     }
-    void copy(void* out, const void* in, std::size_t size) const {
-      cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle);
-    }
-    [[nodiscard]] void* allocate(std::size_t size) const {
-      void* memory = nullptr;
-      if (size != 0) cudaMallocAsync(&memory, size, handle);
-      return memory;
-    }
-    void release(void* memory) const noexcept {
-      if (memory != nullptr) cudaFreeAsync(memory, handle);
-    }
-    void finish() const { cudaStreamSynchronize(handle); }
   };
   using event = std::shared_ptr<std::atomic<bool>>;
 
