@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/science/dirichlet_shards.hpp"
 
+#include <numeric>
+
 #include <doctest/doctest.h>
 
 #include <cordee/data/synthetic.hpp>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/science/hessian.hpp"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 using namespace cordee;

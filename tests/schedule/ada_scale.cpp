@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs whose gradients it observes: tests/train/step/decided_batch.cpp.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

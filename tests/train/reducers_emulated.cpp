@@ -4,6 +4,7 @@
 // Reducers between ranks on one emulated GPU, and skipped steps: with work done at once, and as
 // late as streams allow.
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 

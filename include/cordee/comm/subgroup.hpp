@@ -10,7 +10,6 @@
 // has none. An error in the parent's ranks is followed by their numbers in the subgroup.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>

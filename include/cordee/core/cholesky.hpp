@@ -5,13 +5,13 @@
 // it. Plain loops along rows, which a compiler leaves in the cache.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::core {
 
@@ -28,7 +28,7 @@ class cholesky {
         if (i > j)
           at(i, j) = sum / at(j, j);
         else if (sum > 0)
-          at(j, j) = std::sqrt(sum);
+          at(j, j) = core::sqrt(sum);
         else
           throw error("cholesky: the matrix is not positive definite");
       }
@@ -52,7 +52,7 @@ class cholesky {
   [[nodiscard]] double lower(std::size_t i, std::size_t j) const { return at(i, j); }
   [[nodiscard]] double log_diagonal() const {
     double sum = 0;
-    for (std::size_t i = 0; i < n_; ++i) sum += std::log(at(i, i));
+    for (std::size_t i = 0; i < n_; ++i) sum += core::log(at(i, i));
     return sum;
   }
 

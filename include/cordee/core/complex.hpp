@@ -4,9 +4,8 @@
 // Complex numbers for eigenvalues. <complex> includes streams and locales (docs/compile_time.md).
 #pragma once
 
-#include <cmath>
-
 #include <cordee/core/config.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::core {
 
@@ -21,18 +20,18 @@ struct complex {
   friend complex operator*(double a, complex b) { return {a * b.re, a * b.im}; }
 };
 
-inline double abs(complex a) { return std::hypot(a.re, a.im); }
+inline double abs(complex a) { return core::hypot(a.re, a.im); }
 
 /// e^(i angle)
-inline complex unit_complex(double angle) { return {std::cos(angle), std::sin(angle)}; }
+inline complex unit_complex(double angle) { return {core::cos(angle), core::sin(angle)}; }
 
 /// The square root whose real part is not negative.
 inline complex sqrt(complex a) {
-  const double larger = std::sqrt((abs(a) + std::abs(a.re)) / 2);  // a sum: no cancellation
+  const double larger = core::sqrt((abs(a) + core::abs(a.re)) / 2);  // a sum: no cancellation
   if (larger == 0) return {};
   const double smaller = a.im / (2 * larger);
   return a.re >= 0 ? complex{larger, smaller}
-                   : complex{std::abs(smaller), std::copysign(larger, a.im)};
+                   : complex{core::abs(smaller), core::copysign(larger, a.im)};
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::core

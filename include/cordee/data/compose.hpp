@@ -6,7 +6,6 @@
 //   compose{pad_crop_flip{.pad = 4}, horizontal_flip{}, cutout{16}}
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>

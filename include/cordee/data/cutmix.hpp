@@ -10,15 +10,15 @@
 // Partners: data/mixing.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/mixing.hpp>
 
@@ -39,7 +39,7 @@ struct cutmix {
                    random_sequence random) const {
     expects(a.size() == e.size() && b.size() == e.size(),
             "cutmix: the buffers are not of the image's size");
-    const double half = std::sqrt(1 - detail::data::draw_beta(alpha, random)) / 2;
+    const double half = detail::core::sqrt(1 - detail::data::draw_beta(alpha, random)) / 2;
     const side_range columns = cut(e.width, half, random), rows = cut(e.height, half, random);
     for (int c = 0; c < e.channels; ++c)
       for (int y = rows.first; y < rows.last; ++y) {

@@ -7,12 +7,12 @@
 //   labels  2049  count                  then one byte per label
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/data/dataset.hpp>

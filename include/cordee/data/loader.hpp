@@ -9,13 +9,13 @@
 // the number of ranks, and update k is a function of (seed, k): to resume is to seek.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <string>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>

@@ -8,11 +8,11 @@
 // Published large-batch runs count their steps as `pad` or as `carry` does.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>

@@ -4,12 +4,12 @@
 // Augmentation as usual for CIFAR: padding, a random crop of the image's size, a horizontal flip.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>

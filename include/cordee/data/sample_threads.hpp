@@ -4,7 +4,6 @@
 // The samples of an update, read by several threads.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/pool.hpp>

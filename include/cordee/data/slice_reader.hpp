@@ -5,11 +5,11 @@
 // several threads read the next. For evaluation.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/prefetcher.hpp>

@@ -4,15 +4,15 @@
 // A subset of a data set, and the stratified split into training and validation examples.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/dataset.hpp>
 
@@ -101,11 +101,12 @@ inline std::vector<std::size_t> apportion(const std::vector<std::size_t>& counts
   for (const std::size_t n : counts) {
     const double exact = static_cast<double>(n) * fraction;
     share.push_back(static_cast<std::size_t>(exact));
-    remainder.push_back(exact - std::floor(exact));
+    remainder.push_back(exact - detail::core::floor(exact));
     total += n;
     assigned += share.back();
   }
-  const auto target = static_cast<std::size_t>(std::llround(static_cast<double>(total) * fraction));
+  const auto target =
+      static_cast<std::size_t>(detail::core::llround(static_cast<double>(total) * fraction));
   for (std::size_t left = counts.size(); left > 0 && assigned < target; --left) {
     const auto largest = std::max_element(remainder.begin(), remainder.end());
     const auto c = static_cast<std::size_t>(largest - remainder.begin());

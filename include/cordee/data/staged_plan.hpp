@@ -9,12 +9,12 @@
 //   drop, pad    at epoch E_i, which must be a whole number, as whole epochs are cut
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>

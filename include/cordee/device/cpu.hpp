@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #endif
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include <new>
 #include <string_view>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>

@@ -5,13 +5,13 @@
 // a device that is made without an ordinal chooses one by that number.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

@@ -11,12 +11,12 @@
 // some bytes are read by one of both alone: then each pass uploads what it reads.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>

@@ -10,7 +10,6 @@
 #include <zlib.h>
 #endif
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/owned_ptr.hpp>
 #include <cordee/io/file.hpp>

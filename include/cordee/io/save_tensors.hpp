@@ -4,7 +4,6 @@
 // Writing named tensors to a file of the safetensors format (tensor_format.hpp).
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/atomic_file.hpp>
 #include <cordee/io/json.hpp>

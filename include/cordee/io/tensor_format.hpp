@@ -10,10 +10,8 @@
 //   the rest  the numbers, little-endian, row-major, without holes
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +25,11 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::io {
 
@@ -72,8 +72,8 @@ struct stored_f16 {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     const float magnitude =
         exponent == 31  ? (fraction == 0 ? infinity : std::numeric_limits<float>::quiet_NaN())
-        : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                        : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+        : exponent == 0 ? core::ldexp(static_cast<float>(fraction), -24)
+                        : core::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
     return bits >> 15 != 0 ? -magnitude : magnitude;
   }
 };

@@ -9,11 +9,11 @@
 // makes the right class less likely where it is that of the right one.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/ops/layout.hpp>

@@ -13,7 +13,6 @@
 // waits for is another rank's.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/thread.hpp>
@@ -179,9 +179,12 @@ class adversary {
       if (a.options != attack.options || a.by.version != attack.by.version ||
           a.seed != attack.seed || a.step != attack.step)
         return nullptr;
+      const auto same = [](const auto& x, const auto& y) {
+        return std::equal(x.begin(), x.end(), y.begin(), y.end());
+      };
       for (const copies& c : std::span(all).first(count))
         if (b.first_sample == c.of.first_sample && b.normalization == c.of.normalization &&
-            std::ranges::equal(b.pixels, c.before) && std::ranges::equal(b.labels, c.labels))
+            same(b.pixels, c.before) && same(b.labels, c.labels))
           return &c;
       return nullptr;
     }
@@ -209,7 +212,7 @@ class adversary {
       add_uniform_noise(Net::input, c.of.count, c.before.data(), options.epsilon, seed, step,
                         c.of.first_sample, c.images.data());
     else
-      std::ranges::copy(c.before, c.images.begin());
+      std::copy(c.before.begin(), c.before.end(), c.images.begin());
     draw_target_classes(Net::classes, c.labels, seed, step, c.of.first_sample, c.targets.data());
     const auto s = network_.get_device().make_stream();
     for (int k = 0; k < options.steps; ++k) {

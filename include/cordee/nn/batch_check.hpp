@@ -4,9 +4,9 @@
 // What a network expects of a batch.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
 

@@ -11,12 +11,12 @@
 // than cross_entropy's: the paper trains by LAMB, whose steps do not depend on that.
 #pragma once
 
-#include <cmath>
 #include <string>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -45,7 +45,7 @@ struct binary_cross_entropy {
     }
     /// A sigmoid.
     [[nodiscard]] CORDEE_HOST_DEVICE static double probability(double z) {
-      const double e = std::exp(-std::fabs(z));
+      const double e = detail::core::exp(-detail::core::abs(z));
       return (z < 0 ? e : 1) / (1 + e);
     }
   };
@@ -56,7 +56,8 @@ struct binary_cross_entropy {
     sample_loss l{0, 1 - label_smoothing, label_smoothing / classes, target_threshold, classes};
     l.value = s.sum([l](double z, double y) {
       const double larger = z < 0 ? 0 : z;  // of z and 0; NaN stays
-      return larger - z * l.target(y) + std::log1p(std::exp(-std::fabs(z)));
+      return larger - z * l.target(y) +
+             detail::core::log1p(detail::core::exp(-detail::core::abs(z)));
     }) / classes;
     return l;
   }

@@ -4,10 +4,10 @@
 // The node of a convolution (convolution.hpp), which linear.hpp has for its product, too.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/convolution.hpp>

@@ -18,8 +18,6 @@
 // pass.stream(), and calls ready(k) when those of a gradient are submitted.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -30,9 +28,11 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/function.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
@@ -246,7 +246,7 @@ class custom_model {
     std::vector<Real> initial(t.size, t.kind == kind::scale ? Real{1} : Real{0});
     if (t.kind == kind::weight) {
       const auto rows = static_cast<std::size_t>(std::max(t.shape[0], 1));
-      const double bound = 1 / std::sqrt(static_cast<double>(t.size / rows));
+      const double bound = 1 / detail::core::sqrt(static_cast<double>(t.size / rows));
       random_sequence random(seed, purpose::weights, 0, k);
       for (Real& x : initial) x = static_cast<Real>(bound * (2 * random.uniform() - 1));
     }

@@ -50,12 +50,12 @@
 // values that its constructor gets, so that each kind of layer is compiled once.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>

@@ -4,13 +4,13 @@
 // Policies that change what a training pass allocates, and their prices (docs/policies/memory.md).
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/nn/pass_memory.hpp>
 

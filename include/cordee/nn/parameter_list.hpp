@@ -7,7 +7,6 @@
 // that of the forward pass: gradients are exchanged from the last tensor to the first.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
@@ -16,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>

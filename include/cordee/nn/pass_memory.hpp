@@ -11,10 +11,10 @@
 //                 in the memory of activations; sums of batch norms on a CPU
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/nn/pass_buffers.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>

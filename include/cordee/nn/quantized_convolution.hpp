@@ -10,11 +10,11 @@
 // by its largest absolute value; the input by nn/input_quantizer.hpp.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/nn/input_quantizer.hpp>
 #include <cordee/nn/layer.hpp>

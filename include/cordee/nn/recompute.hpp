@@ -15,11 +15,11 @@
 //   resnet<50, fp32, cpu, resnet_options{.recompute = true}> net;  // ImageNet's stem, each block
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/nn/layer.hpp>
 

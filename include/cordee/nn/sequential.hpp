@@ -8,12 +8,12 @@
 // network compiles in seconds.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/nn/layer.hpp>
 
 namespace cordee::inline CORDEE_ABI {

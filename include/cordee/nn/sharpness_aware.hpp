@@ -18,8 +18,6 @@
 // for the whole of backward; v, of this rank, is part of run_state. CPU only.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +26,10 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/option_range.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/nn/model.hpp>
@@ -135,8 +135,9 @@ class sharpness_aware : public Net {
       add(trained, uphill_, uphill_, 0, gradients, s);
     } else {
       const double share =
-          sharpness.reuse * std::sqrt(product(trained, first_, first_, s) / squared_direction_);
-      add(trained, first_, direction_, std::isfinite(share) ? share : 0, gradients, s);
+          sharpness.reuse *
+          detail::core::sqrt(product(trained, first_, first_, s) / squared_direction_);
+      add(trained, first_, direction_, detail::core::isfinite(share) ? share : 0, gradients, s);
     }
     for (std::size_t k = trained.size(); k-- > 0;) ready(k);
   }
@@ -196,13 +197,14 @@ class sharpness_aware : public Net {
     const detail::nn::scaled_by_size<real> by_size{plane_.data, g,
                                                    static_cast<real>(sharpness.eta)};
     if (sharpness.adaptive) segmented_for<real>(s, trained, by_size);
-    const double scale = sharpness.radius / std::sqrt(product(trained, uphill_, uphill_, s));
+    const double scale =
+        sharpness.radius / detail::core::sqrt(product(trained, uphill_, uphill_, s));
     if (sharpness.adaptive) segmented_for<real>(s, trained, by_size);
     std::copy_n(plane_.data, plane_.size, uphill_plane_.span().data);
-    segmented_for<real>(
-        s, trained,
-        detail::nn::moved_by<real>{plane_.data, g, uphill_plane_.span().data,
-                                   std::isfinite(scale) ? static_cast<real>(scale) : real{}});
+    segmented_for<real>(s, trained,
+                        detail::nn::moved_by<real>{
+                            plane_.data, g, uphill_plane_.span().data,
+                            detail::core::isfinite(scale) ? static_cast<real>(scale) : real{}});
     detail::nn::pack_anew(static_cast<const Net&>(*this), uphill_plane_.span(), uphill_packed_, s);
     Net::forward(uphill_packed_, uphill_plane_.span(), batch_, phase::train, s);
   }
@@ -211,10 +213,10 @@ class sharpness_aware : public Net {
     const auto v = direction_.span();
     if (!has_direction_ || step != direction_step_) std::fill_n(v.data, v.size, real{});
     const double along = product(trained, uphill_, first_, s) / product(trained, first_, first_, s);
-    add(trained, uphill_, first_, std::isfinite(along) ? -along : 0, v, s);
+    add(trained, uphill_, first_, detail::core::isfinite(along) ? -along : 0, v, s);
     direction_step_ = step;
     squared_direction_ = product(trained, direction_, direction_, s);
-    has_direction_ = std::isfinite(squared_direction_);
+    has_direction_ = detail::core::isfinite(squared_direction_);
   }
   // to <- to + x + scale y
   static void add(std::span<const segment> trained, const plane_buffer& x, const plane_buffer& y,

@@ -4,11 +4,11 @@
 // One batch normalisation: its geometry, its buffers, and the ranks that share its statistics.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <span>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/layout.hpp>

@@ -14,14 +14,14 @@
 // The counts are those of our bins (ops/histogram.hpp), uniform inside.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/histogram.hpp>
 #include <cordee/ops/quantize.hpp>
 
@@ -45,7 +45,8 @@ namespace detail::ops {
     for (std::size_t k = first; k < last; ++k) {
       const double p = (h[k] + (k + 1 == i ? total - inside : 0)) / total;
       const double q = h[k] != 0 ? counted / bins / inside : 0;
-      if (p > 0) sum += q > 0 ? p * std::log(p / q) : std::numeric_limits<double>::infinity();
+      if (p > 0)
+        sum += q > 0 ? p * detail::core::log(p / q) : std::numeric_limits<double>::infinity();
     }
   }
   return sum;
@@ -76,7 +77,8 @@ struct entropy_range {
   [[nodiscard, gnu::cold]] detail::ops::real_range choose(
       std::span<const double> counts, const detail::ops::real_range& extremes) const {
     using namespace detail::ops;
-    if (!std::isfinite(extremes.low) || !std::isfinite(extremes.high)) return extremes;
+    if (!detail::core::isfinite(extremes.low) || !detail::core::isfinite(extremes.high))
+      return extremes;
     constexpr std::size_t bins = 2048;
     const double largest = std::max(-1.0 * extremes.low, 1.0 * extremes.high);
     const double width = largest / bins;
@@ -85,8 +87,8 @@ struct entropy_range {
       const double count = counts[static_cast<std::size_t>(b)];
       if (count == 0) continue;
       const auto [low, high] = bin_bounds(b, extremes);
-      const double u = std::min(std::abs(low), std::abs(high)),
-                   v = std::max(std::abs(low), std::abs(high));
+      const double u = std::min(detail::core::abs(low), detail::core::abs(high)),
+                   v = std::max(detail::core::abs(low), detail::core::abs(high));
       const auto bin_of = [&](double x) {
         return std::min(bins - 1, static_cast<std::size_t>(x / width));
       };

@@ -6,10 +6,10 @@
 //   packed[k, r, s, c] = master[k, c, r, s],  0 where k >= K or c >= C
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/ops/convolution.hpp>

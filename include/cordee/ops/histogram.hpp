@@ -11,13 +11,13 @@
 // outermost, which end at the smallest and the largest number.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/ops/quantize.hpp>
 

@@ -13,11 +13,11 @@
 // equal bins instead.)
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 
+#include <cordee/core/algorithm.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/histogram.hpp>
 #include <cordee/ops/quantize.hpp>
 
@@ -31,7 +31,8 @@ namespace detail::ops {
   const affine_quantizer<float> q = fit_affine(range.low, range.high, unsigned_bytes);
   const double s = static_cast<double>(q.scale);
   const auto error = [&](double x) {
-    return x - s * std::clamp(std::nearbyint(x / s), -1.0 * q.zero_point, 255.0 - q.zero_point);
+    return x - s * std::clamp(detail::core::nearbyint(x / s), -1.0 * q.zero_point,
+                              255.0 - q.zero_point);
   };
   const auto integral = [&](double x) {
     const double r = error(x);
@@ -57,7 +58,8 @@ struct mean_squared_error_range {
       std::span<const double> counts, const detail::ops::real_range& extremes) const {
     using namespace detail::ops;
     real_range best = extremes;
-    if (!std::isfinite(extremes.low) || !std::isfinite(extremes.high)) return best;
+    if (!detail::core::isfinite(extremes.low) || !detail::core::isfinite(extremes.high))
+      return best;
     double least = squared_error_of(counts, extremes, best);
     // Tries the edges of bins between zero and the extreme for one bound; true if one is better.
     const auto improve = [&](float real_range::*bound) {

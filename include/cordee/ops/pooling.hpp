@@ -4,8 +4,7 @@
 // The geometry of ops that change the extent without parameters: subsampling and the max pool.
 #pragma once
 
-#include <algorithm>
-
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/extent.hpp>
 

@@ -14,11 +14,11 @@
 // has the scale NaN, and so everything dequantised with it is NaN.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/precision/int8.hpp>
 

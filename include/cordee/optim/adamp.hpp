@@ -19,14 +19,14 @@
 // again.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
@@ -63,12 +63,13 @@ struct row_products {
   }
   /// |cos(g, w)|
   [[nodiscard]] double cosine(double epsilon) const {
-    return std::abs(wg) / (std::max(std::sqrt(ww), epsilon) * std::max(std::sqrt(gg), epsilon));
+    return detail::core::abs(wg) /
+           (std::max(detail::core::sqrt(ww), epsilon) * std::max(detail::core::sqrt(gg), epsilon));
   }
   /// The factor of w in the part of p along w; 0 where a sum is not finite.
   [[nodiscard]] double along(double epsilon) const {
-    const double norm = std::sqrt(ww) + epsilon, factor = wp / norm / norm;
-    return std::isfinite(factor) ? factor : 0;
+    const double norm = detail::core::sqrt(ww) + epsilon, factor = wp / norm / norm;
+    return detail::core::isfinite(factor) ? factor : 0;
   }
 };
 
@@ -216,9 +217,10 @@ struct adamp {
       cosine = std::max(cosine, row.cosine(epsilon));
     }
     const auto numbers = static_cast<double>(s.size);
-    const bool by_row = cosine * std::sqrt(numbers / static_cast<double>(rows.size())) < delta;
+    const bool by_row =
+        cosine * detail::core::sqrt(numbers / static_cast<double>(rows.size())) < delta;
     const bool projects = detail::optim::has_rows(s) &&
-                          (by_row || whole.cosine(epsilon) * std::sqrt(numbers) < delta);
+                          (by_row || whole.cosine(epsilon) * detail::core::sqrt(numbers) < delta);
     const double decay = decay_on(s.kind) ? weight_decay * (projects ? decay_ratio : 1) : 0;
     for (const auto& row : rows) {
       const double along = projects ? (by_row ? row : whole).along(epsilon) : 0;

@@ -11,12 +11,12 @@
 // infinite and would stay in v, so that its weight would never move again.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -30,7 +30,7 @@ namespace detail::optim {
 /// The square root of a quarter of the largest number: twice its square is finite.
 template <class Real>
 CORDEE_HOST_DEVICE Real largest_gradient() {
-  return std::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
+  return detail::core::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
 }
 /// Rounded to 0 in this precision, epsilon would give 0 / 0 where every gradient was zero.
 template <class Real>
@@ -41,11 +41,12 @@ CORDEE_HOST_DEVICE Real nonzero_epsilon(double epsilon) {
 /// 1 - beta1^t, and the root of 1 - beta2^t, the sums of the moments' weights in step t.
 template <class Optimizer>
 CORDEE_HOST_DEVICE double first_sum(const Optimizer& optimizer, const step_info& info) {
-  return 1 - std::pow(optimizer.beta1, static_cast<double>(info.applied + 1));
+  return 1 - detail::core::pow(optimizer.beta1, static_cast<double>(info.applied + 1));
 }
 template <class Optimizer>
 CORDEE_HOST_DEVICE double root_of_sum(const Optimizer& optimizer, const step_info& info) {
-  return std::sqrt(1 - std::pow(optimizer.beta2, static_cast<double>(info.applied + 1)));
+  return detail::core::sqrt(
+      1 - detail::core::pow(optimizer.beta2, static_cast<double>(info.applied + 1)));
 }
 /// The factor of m / sqrt(v) in m^ / sqrt(v^).
 template <class Optimizer>

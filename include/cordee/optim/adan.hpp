@@ -14,10 +14,10 @@
 // gradient is limited as in adamw.hpp, and so is g + beta2 d.
 #pragma once
 
-#include <cmath>
 #include <string>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
@@ -73,9 +73,9 @@ struct make_adan_op {
     u.beta3 = static_cast<Real>(optimizer.beta3);
     u.one_minus_beta3 = static_cast<Real>(1 - optimizer.beta3);
     u.difference = info->applied == 0 ? 0 : 1;
-    u.scale1 = static_cast<Real>(1 / (1 - std::pow(optimizer.beta1, t)));
-    u.scale2 = static_cast<Real>(optimizer.beta2 / (1 - std::pow(optimizer.beta2, t)));
-    u.scale3 = static_cast<Real>(1 / std::sqrt(1 - std::pow(optimizer.beta3, t)));
+    u.scale1 = static_cast<Real>(1 / (1 - detail::core::pow(optimizer.beta1, t)));
+    u.scale2 = static_cast<Real>(optimizer.beta2 / (1 - detail::core::pow(optimizer.beta2, t)));
+    u.scale3 = static_cast<Real>(1 / detail::core::sqrt(1 - detail::core::pow(optimizer.beta3, t)));
     u.epsilon = nonzero_epsilon<Real>(optimizer.epsilon);
     u.learning_rate = factor<Real>(info->learning_rate);
     *update = u;

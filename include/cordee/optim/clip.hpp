@@ -12,11 +12,11 @@
 // is a different method, which is not offered.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -34,7 +34,9 @@ struct clip_factor {
   CORDEE_HOST_DEVICE static double factor(double norm, double max_norm, double epsilon) {
     return std::min(1.0, max_norm / (norm + epsilon));
   }
-  CORDEE_HOST_DEVICE double factor() const { return factor(std::sqrt(*square), max_norm, epsilon); }
+  CORDEE_HOST_DEVICE double factor() const {
+    return factor(detail::core::sqrt(*square), max_norm, epsilon);
+  }
 };
 
 /// g <- scale g

@@ -27,13 +27,13 @@
 // again.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <string_view>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
@@ -109,10 +109,10 @@ struct lamb_descent_body {
   const Real* u;
 
   CORDEE_HOST_DEVICE descent<Real> for_segment(kind what, std::size_t k) const {
-    const double ratio =
-        has_trust_ratio(optimizer, what)
-            ? optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]))
-            : 1;
+    const double ratio = has_trust_ratio(optimizer, what)
+                             ? optimizer.ratio(detail::core::sqrt(squared_weight_norms[k]),
+                                               detail::core::sqrt(direction_squares[k]))
+                             : 1;
     return {w, u, factor<Real>(info->learning_rate * ratio * optimizer.step_factor(*info))};
   }
 };
@@ -128,7 +128,8 @@ struct lamb_ratio_body {
   CORDEE_HOST_DEVICE scaled_direction<Real> for_segment(kind what, std::size_t k) const {
     double scale = 1 - optimizer.beta1;
     if (has_trust_ratio(optimizer, what))
-      scale *= optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]));
+      scale *= optimizer.ratio(detail::core::sqrt(squared_weight_norms[k]),
+                               detail::core::sqrt(direction_squares[k]));
     if (Optimizer::form::corrects_step) scale *= root_of_sum(optimizer, *info);
     return {u, factor<Real>(scale)};
   }
@@ -169,7 +170,7 @@ struct ratio_limits {
   }
   [[nodiscard]] std::string describe() const {
     return concat(least > 0 ? concat(", ratio at least ", least) : "",
-                  std::isfinite(most) ? concat(", ratio at most ", most) : "");
+                  detail::core::isfinite(most) ? concat(", ratio at most ", most) : "");
   }
 };
 
@@ -257,7 +258,7 @@ struct basic_lamb {
   /// Throws usage_error for an option outside its range.
   [[gnu::cold]] void check() const {
     check_adam(Form::name, *this);
-    expects(limits.least >= 0 && std::isfinite(limits.least) && limits.most > 0 &&
+    expects(limits.least >= 0 && detail::core::isfinite(limits.least) && limits.most > 0 &&
                 limits.least <= limits.most,
             "lamb: the limits of the ratio are 0 <= least <= most, least finite, most above 0");
   }

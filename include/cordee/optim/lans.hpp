@@ -13,10 +13,10 @@
 // memory; r is computed again from the moments, since its norm must be known before it is used.
 #pragma once
 
-#include <cmath>
 #include <string>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
@@ -112,7 +112,8 @@ struct lans_descent_body {
                                  const double* squares) const {
     const bool adapts = of.optimizer.adapt_on(what);
     return share * info->learning_rate *
-           (adapts ? trust_ratio(1, std::sqrt(squared_weight_norms[k]), std::sqrt(squares[k]), 0, 0)
+           (adapts ? trust_ratio(1, detail::core::sqrt(squared_weight_norms[k]),
+                                 detail::core::sqrt(squares[k]), 0, 0)
                    : 1);
   }
   CORDEE_HOST_DEVICE lans_descent<Real> for_segment(kind what, std::size_t k) const {

@@ -32,12 +32,11 @@
 // tensor without gradient.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <string_view>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>

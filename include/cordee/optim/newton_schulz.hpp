@@ -18,11 +18,11 @@
 // five: by then a float's are below 1e-3 of X, where they act on singular values below 3e-4 alone.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/owned_ptr.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/dense_product.hpp>
@@ -37,7 +37,7 @@ template <class Real>
 double frobenius_norm(const Real* x, std::size_t n) {
   ops::dot_product squares;
   squares.add(x, x, n);
-  return std::sqrt(squares.total());
+  return core::sqrt(squares.total());
 }
 /// x <- x / max(|x|, epsilon), of numbers of any size.
 template <class Real>
@@ -45,7 +45,7 @@ void normalize(Real* x, std::size_t n, double epsilon) {
   double norm = frobenius_norm(x, n);
   if (!(norm > 1e-30 && norm < 1e30)) {  // its square or inverse may be out of range
     Real largest = 0;
-    for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(x[i]));
+    for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, core::abs(x[i]));
     if (largest == 0) return;
     for (std::size_t i = 0; i < n; ++i) x[i] /= largest;
     norm = frobenius_norm(x, n);

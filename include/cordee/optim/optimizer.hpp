@@ -45,7 +45,6 @@
 // CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <limits>
 #include <span>
@@ -54,6 +53,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>

@@ -18,12 +18,12 @@
 // As printed it is 2, with which a would exceed 1 and b become negative: a is at most 1.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
@@ -126,7 +126,7 @@ struct rmsprop_warmup {
   /// Returns a, the share of SGD, at this epoch.
   [[nodiscard]] CORDEE_HOST_DEVICE double sgd_share(double epoch) const {
     const double past = (epoch - center) / period;
-    if (past < 0) return std::exp(2 * past) / 2;
+    if (past < 0) return detail::core::exp(2 * past) / 2;
     return past < 0.5 ? std::min(0.5 + slope * past, 1.0) : 1;
   }
 

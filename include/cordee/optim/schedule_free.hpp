@@ -15,10 +15,10 @@
 // step at lr = 0 changes nothing. The authors' package computes x from y and z; here x is a plane.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>

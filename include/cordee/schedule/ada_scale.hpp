@@ -19,14 +19,14 @@
 // To be given to the trainer, not inside another schedule, with measure_gradient_noise, and `fit`.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <span>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/option_range.hpp>
 #include <cordee/schedule/schedule.hpp>
 
@@ -55,8 +55,8 @@ struct ada_scale {
 
   /// The gain times the inner learning rate at the scale-invariant epoch.
   double operator()(double epoch) const {
-    expects(scale >= 1 && std::isfinite(scale), "ada_scale: .scale must be 1 or more");
-    expects(std::isnan(smoothing) || (smoothing >= 0 && smoothing < 1),
+    expects(scale >= 1 && detail::core::isfinite(scale), "ada_scale: .scale must be 1 or more");
+    expects(detail::core::isnan(smoothing) || (smoothing >= 0 && smoothing < 1),
             "ada_scale: .smoothing must be in [0, 1)");
     return gain() * inner(progress(epoch));
   }
@@ -71,8 +71,11 @@ struct ada_scale {
     seen[1] = progress(update.epoch);
     seen[0] = update.epoch;
     seen[2] = gain();
-    if (!std::isfinite(update.gradient_variance) || !std::isfinite(update.squared_gradient)) return;
-    const double keep = std::isnan(smoothing) ? std::max(1 - scale / 1000, 0.0) : smoothing;
+    if (!detail::core::isfinite(update.gradient_variance) ||
+        !detail::core::isfinite(update.squared_gradient))
+      return;
+    const double keep =
+        detail::core::isnan(smoothing) ? std::max(1 - scale / 1000, 0.0) : smoothing;
     const auto add = [&](double& sum, double x) { sum = keep * sum + (1 - keep) * x; };
     add(seen[4], 1);
     add(seen[5], std::max(update.gradient_variance, 0.0));
@@ -88,7 +91,7 @@ struct ada_scale {
   [[nodiscard]] std::string describe() const {
     return concat("times AdaScale's gain at ", scale,
                   " times the batch of: ", cordee::describe(inner),
-                  std::isnan(smoothing) ? "" : concat("; smoothed by ", smoothing));
+                  detail::core::isnan(smoothing) ? "" : concat("; smoothed by ", smoothing));
   }
 };
 template <class S>

@@ -17,12 +17,13 @@
 // loader and to batch_scaled make the same run.
 #pragma once
 
-#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -49,22 +50,23 @@ struct adaptive_batch {
 
   /// The inner learning rate times the power of the batch's growth so far.
   double operator()(double epoch) const {
-    expects(share > 0 && std::isfinite(share), "adaptive_batch: .share must be above 0");
+    expects(share > 0 && detail::core::isfinite(share), "adaptive_batch: .share must be above 0");
     expects(most >= 1, "adaptive_batch: .most, times the first batch, is below 1");
     expects(exponent >= 0 && exponent <= 1, "adaptive_batch: .exponent must be from 0 to 1");
-    return std::pow(batch_decided()(epoch), exponent) * inner(epoch);
+    return detail::core::pow(batch_decided()(epoch), exponent) * inner(epoch);
   }
   /// The inner schedule's end, if it ends at 0; else infinity, as the batch may still grow.
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
-    return std::isfinite(end) && inner(end) == 0 ? end : HUGE_VAL;
+    return detail::core::isfinite(end) && inner(end) == 0 ? end
+                                                          : std::numeric_limits<double>::infinity();
   }
   /// Doubles the batch from the next epoch on, where an epoch ended and the noise allows it.
   void observe(const observation& seen) {
     if (!seen.epoch_loss) return;
     const double doubled = decided.empty() ? 2 : 2 * decided.back();
     if (doubled <= most && doubled <= share * seen.noise_batches)
-      decided.insert(decided.end(), {std::floor(seen.epoch) + 1, doubled});
+      decided.insert(decided.end(), {detail::core::floor(seen.epoch) + 1, doubled});
   }
   /// `decided`.
   [[nodiscard]] std::vector<double>& state() { return decided; }

@@ -21,16 +21,15 @@
 // rounded to whole updates.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <numbers>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/schedule/gaussian_process.hpp>
 #include <cordee/schedule/schedule.hpp>
@@ -60,7 +59,8 @@ struct auto_wu_state {
   static std::vector<double> initial() {
     std::vector<double> numbers(losses);
     numbers[last_epoch] = -1;
-    std::ranges::copy(gaussian_process{}.numbers, numbers.begin() + process);
+    const gaussian_process fresh;
+    std::copy(fresh.numbers.begin(), fresh.numbers.end(), numbers.begin() + process);
     return numbers;
   }
 };
@@ -112,7 +112,7 @@ struct auto_wu {
     const double past = epoch - learned[at::cooled];
     const double t = past < learned[at::cooldown] ? std::max(past, 0.0) / learned[at::cooldown] : 1;
     const double angle = std::numbers::pi * (half_cosine ? (1 + t) / 2 : t);
-    return learned[at::held] * (1 + std::cos(angle)) / 2;
+    return learned[at::held] * (1 + detail::core::cos(angle)) / 2;
   }
 
   /// Records the loss; after an epoch of the warm-up the processes vote. @throws error for a state
@@ -139,7 +139,7 @@ struct auto_wu {
   [[nodiscard]] double interpolated(double end, double x) const {
     const double share = std::clamp(x, 0.0, 1.0);
     return linear ? min_learning_rate + (end - min_learning_rate) * share
-                  : min_learning_rate * std::pow(end / min_learning_rate, share);
+                  : min_learning_rate * detail::core::pow(end / min_learning_rate, share);
   }
 
   /// `learned`, which the losses make longer until the switch.
@@ -203,7 +203,7 @@ struct auto_wu {
       grid[i] = static_cast<double>(i) / static_cast<double>(grid_points - 1);
     subset(finite, fit_points, 0, x, y);
     process.fit(x, y, 100);
-    std::ranges::copy(process.numbers, learned.begin() + at::process);
+    std::copy(process.numbers.begin(), process.numbers.end(), learned.begin() + at::process);
 
     int votes = 0;
     double target = 0;
@@ -211,7 +211,8 @@ struct auto_wu {
       subset(finite, points, static_cast<std::uint64_t>(k) + 1, x, y);
       const detail::schedule::gp_prediction curve = process.predict(x, y, grid);
       if (detail::schedule::past_minimum_probability(curve) > confidence) ++votes;
-      const auto lowest = std::ranges::min_element(curve.mean) - curve.mean.begin();
+      const auto lowest =
+          std::min_element(curve.mean.begin(), curve.mean.end()) - curve.mean.begin();
       target += interpolated(learning_rate, grid[static_cast<std::size_t>(lowest)]) / tests;
     }
     learned[at::majorities] = 2 * votes > tests ? learned[at::majorities] + 1 : 0;
@@ -224,7 +225,7 @@ struct auto_wu {
   [[nodiscard]] std::vector<std::size_t> finite_losses() const {
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < learned.size() - at::losses; ++i)
-      if (std::isfinite(loss(i))) out.push_back(i);
+      if (detail::core::isfinite(loss(i))) out.push_back(i);
     return out;
   }
   // At most `most` losses drawn at random, at their places in [0, 1).
@@ -236,7 +237,7 @@ struct auto_wu {
       for (std::size_t i = 0; i < most; ++i)
         std::swap(from[i], from[i + random.below(static_cast<std::uint32_t>(from.size() - i))]);
       from.resize(most);
-      std::ranges::sort(from);
+      std::sort(from.begin(), from.end());
     }
     x.clear();
     y.clear();

@@ -8,10 +8,9 @@
 // At exponent 0 this is s itself: the batch grows in place of a decay (Smith et al. 2017).
 #pragma once
 
-#include <cmath>
-
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -31,12 +30,12 @@ struct batch_scaled {
   double operator()(double epoch) const {
     batch.check();
     expects(exponent >= 0 && exponent <= 1, "batch_scaled: .exponent must be from 0 to 1");
-    return std::pow(batch(epoch), exponent) * inner(epoch);
+    return detail::core::pow(batch(epoch), exponent) * inner(epoch);
   }
   /// The later one of the inner schedule's end and of the last stage's beginning.
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
-    return batch.begin() == batch.end() ? end : std::fmax(end, batch.end()[-1].epoch);
+    return batch.begin() == batch.end() ? end : detail::core::fmax(end, batch.end()[-1].epoch);
   }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {

@@ -6,11 +6,11 @@
 //   lr(e) = floor + (peak - floor) (1 + cos(pi min(e, E) / E)) / 2
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <numbers>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -30,7 +30,7 @@ struct cosine {
     expects(epochs > 0, "cosine: set .epochs, the length of the decay");
     expects(peak >= 0 && floor >= 0, "cosine: .peak and .floor must be 0 or more");
     const double angle = std::numbers::pi * std::clamp(epoch, 0.0, epochs) / epochs;
-    return floor + (peak - floor) * (1 + std::cos(angle)) / 2;
+    return floor + (peak - floor) * (1 + detail::core::cos(angle)) / 2;
   }
   /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }

@@ -8,9 +8,8 @@
 // PyTorch's ExponentialLR, stepped once an epoch, has the same values at whole epochs.
 #pragma once
 
-#include <cmath>
-
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -26,7 +25,7 @@ struct exponential {
   double operator()(double epoch) const {
     detail::schedule::expect_not_negative("exponential", {".learning_rate", learning_rate});
     expects(factor > 0 && factor <= 1, "exponential: .factor must be above 0 and at most 1");
-    return learning_rate * std::pow(factor, epoch);
+    return learning_rate * detail::core::pow(factor, epoch);
   }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {

@@ -13,17 +13,17 @@
 // s2 = softplus(a), noise = softplus(b) + 1e-4. A few hundred points, so Cholesky is a plain loop.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <numbers>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/cholesky.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::schedule {
 
@@ -42,8 +42,8 @@ inline double past_minimum_probability(const gp_prediction& p) {
   double most = 0;
   for (std::size_t i = 0; i < last; ++i) {
     const double variance = p.variance[i] + p.variance[last] - 2 * p.with_last[i] + 1e-4;
-    const double z = (p.mean[last] - p.mean[i]) / std::sqrt(variance);
-    most = std::max(most, std::erfc(-z / std::numbers::sqrt2) / 2);
+    const double z = (p.mean[last] - p.mean[i]) / core::sqrt(variance);
+    most = std::max(most, core::erfc(-z / std::numbers::sqrt2) / 2);
   }
   return most;
 }
@@ -53,7 +53,7 @@ struct gaussian_process {
   static constexpr double length = 0.2;
 
   // m, a, b; Adam's first moments of them, its second moments, and its steps.
-  std::array<double, 10> numbers{0, 0, std::log(std::expm1(1e-3 - 1e-4))};
+  std::array<double, 10> numbers{0, 0, core::log(core::expm1(1e-3 - 1e-4))};
 
   [[nodiscard]] double mean() const { return numbers[0]; }
   [[nodiscard]] double scale() const { return softplus(numbers[1]); }
@@ -82,7 +82,7 @@ struct gaussian_process {
     const auto count = static_cast<double>(n);
     gradient = {by_mean / count, by_scale * sigmoid(numbers[1]) / count,
                 by_noise * sigmoid(numbers[2]) / count};
-    return (-fit / 2 - factor.log_diagonal() - count / 2 * std::log(2 * std::numbers::pi)) / count;
+    return (-fit / 2 - factor.log_diagonal() - count / 2 * core::log(2 * std::numbers::pi)) / count;
   }
 
   /// So many steps of Adam, of learning rate 0.01.
@@ -97,9 +97,9 @@ struct gaussian_process {
         double &first = numbers[3 + i], &second = numbers[6 + i];
         first = beta1 * first + (1 - beta1) * g;
         second = beta2 * second + (1 - beta2) * g * g;
-        const double m = first / (1 - std::pow(beta1, steps));
-        const double v = second / (1 - std::pow(beta2, steps));
-        numbers[i] -= learning_rate * m / (std::sqrt(v) + epsilon);
+        const double m = first / (1 - core::pow(beta1, steps));
+        const double v = second / (1 - core::pow(beta2, steps));
+        numbers[i] -= learning_rate * m / (core::sqrt(v) + epsilon);
       }
     }
   }
@@ -134,10 +134,10 @@ struct gaussian_process {
   }
 
  private:
-  static double softplus(double x) { return std::log1p(std::exp(x)); }
-  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+  static double softplus(double x) { return core::log1p(core::exp(x)); }
+  static double sigmoid(double x) { return 1 / (1 + core::exp(-x)); }
   static double shape(double x, double y) {
-    return std::exp(-(x - y) * (x - y) / (2 * length * length));
+    return core::exp(-(x - y) * (x - y) / (2 * length * length));
   }
   [[nodiscard]] cholesky factored(std::span<const double> x) const {
     const std::size_t n = x.size();

@@ -13,10 +13,10 @@
 // together.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/scaled.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/schedule/warmup.hpp>
@@ -38,7 +38,7 @@ struct legw {
   std::int64_t global_batch = detail::schedule::missing_batch<S>();
 
   /// Returns the square root of k. @throws usage_error for a batch that is not positive.
-  [[nodiscard]] double factor() const { return std::sqrt(batch_ratio()); }
+  [[nodiscard]] double factor() const { return detail::core::sqrt(batch_ratio()); }
   /// Returns W, the length of this run's warm-up. @throws usage_error unless the schedule is
   /// longer: the warm-up would lead to its last learning rate, which is often zero.
   [[nodiscard]] double epochs() const {

@@ -10,8 +10,7 @@
 // update is still above `end`.
 #pragma once
 
-#include <algorithm>
-
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
 

@@ -14,10 +14,10 @@
 // learning rate. The momentum is not cycled (PyTorch's cycle_momentum = False).
 #pragma once
 
-#include <cmath>
 #include <numbers>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -80,7 +80,8 @@ struct one_cycle {
   [[nodiscard]] double between(double a, double b, double epoch, double begin, double end) const {
     if (epoch >= end) return b;
     const double x = epoch > begin ? (epoch - begin) / (end - begin) : 0;
-    return linear ? a + (b - a) * x : b + (a - b) * (1 + std::cos(std::numbers::pi * x)) / 2;
+    return linear ? a + (b - a) * x
+                  : b + (a - b) * (1 + detail::core::cos(std::numbers::pi * x)) / 2;
   }
 };
 

@@ -16,15 +16,16 @@
 // learning rate is never reduced. PyTorch makes no reduction below 1e-8, this one does.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -65,7 +66,7 @@ struct basic_plateau {
   double floor = 0;
 
   /// State: reductions, the best loss, epochs without improvement, epochs of cooldown left.
-  std::array<double, 4> learned{0, HUGE_VAL, 0, 0};
+  std::array<double, 4> learned{0, std::numeric_limits<double>::infinity(), 0, 0};
 
   /// The learning rate after the reductions so far, whatever the epoch.
   double operator()(double) const {
@@ -78,7 +79,7 @@ struct basic_plateau {
     expects(threshold >= 0 && threshold < 1, "plateau: .threshold must be from 0 to below 1");
     expects(floor >= 0 && floor <= learning_rate,
             "plateau: .floor must be from 0 to .learning_rate");
-    return std::max(learning_rate * std::pow(factor, learned[0]), floor);
+    return std::max(learning_rate * detail::core::pow(factor, learned[0]), floor);
   }
   /// Counts an epoch that has the loss; ignores other updates.
   void observe(const observation& seen) {
@@ -86,7 +87,7 @@ struct basic_plateau {
     if (!loss) return;
     auto& [reductions, best, bad, cooling] = learned;
     // Of the best loss's magnitude: times 1 - threshold a negative one would rise.
-    const double least = std::isfinite(best) ? threshold * std::abs(best) : 0;
+    const double least = detail::core::isfinite(best) ? threshold * detail::core::abs(best) : 0;
     bad = *loss < best - least ? 0 : bad + 1;
     if (bad == 0) best = *loss;
     if (cooling > 0) {

@@ -8,10 +8,9 @@
 // Power 2 is usual with LARS (You et al. 2017).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -35,7 +34,7 @@ struct polynomial {
     expects(peak >= 0 && end >= 0 && power >= 0,
             "polynomial: .peak, .end and .power must be 0 or more");
     const double left = 1 - std::clamp(epoch, 0.0, epochs) / epochs;
-    return end + (peak - end) * std::pow(left, power);
+    return end + (peak - end) * detail::core::pow(left, power);
   }
   /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }

@@ -13,10 +13,10 @@
 // default would leave open which batch they refer to.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -99,7 +99,7 @@ struct sqrt_scaled {
 
   /// Returns the square root of k. @throws usage_error for a batch that is not positive.
   [[nodiscard]] double factor() const {
-    return std::sqrt(detail::schedule::batch_ratio(reference_batch, global_batch));
+    return detail::core::sqrt(detail::schedule::batch_ratio(reference_batch, global_batch));
   }
   /// The square root of k times the inner learning rate.
   double operator()(double epoch) const { return factor() * inner(epoch); }

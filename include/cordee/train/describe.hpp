@@ -4,10 +4,10 @@
 // A text about a run before it starts: what `fit` would do, and every default that applies.
 #pragma once
 
-#include <algorithm>
 #include <string>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/optim/optimizer.hpp>

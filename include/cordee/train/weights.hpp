@@ -4,7 +4,6 @@
 // Weights in safetensors files, under torchvision's names and shapes, which Python reads.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/io/save_tensors.hpp>

@@ -4,6 +4,7 @@
 // Optimizers, reducers, topologies and schedules from outside of the tree are tested against the
 // laws with one include and one line each.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN

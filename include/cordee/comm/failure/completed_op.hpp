@@ -7,7 +7,6 @@
 //   "12 0-2,5-5 step 3, bucket 0"     the twelfth of its kind, ranks 0, 1, 2 and 5, its name
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 

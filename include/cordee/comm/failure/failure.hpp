@@ -9,7 +9,6 @@
 // wait, or else the one with the shortest wait.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include <cordee/comm/failure/error_context.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>

@@ -13,7 +13,6 @@
 // gradients: the mean of weights is what a reducer without loss is needed for.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -22,6 +21,7 @@
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/reducers/wire.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -49,7 +49,7 @@ struct adasum_products {
   }
   /// Of a vector whose square is `square`.
   [[nodiscard]] double coefficient(double square) const {
-    static const double least = std::sqrt(std::numeric_limits<double>::min());
+    static const double least = detail::core::sqrt(std::numeric_limits<double>::min());
     return square < least ? 1 : 1 - ab / (2 * square);
   }
 };

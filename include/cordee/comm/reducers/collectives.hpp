@@ -7,13 +7,13 @@
 // rank. All ranks of the communicator call them, in the same order.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>

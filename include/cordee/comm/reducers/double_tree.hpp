@@ -13,13 +13,13 @@
 // The order of a sum depends on the half, so results are not the same across bucket sizes.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
 
 #include <cordee/comm/reducers/exact_method.hpp>
 #include <cordee/comm/reducers/wire.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

@@ -12,7 +12,6 @@
 // the same bytes, the owner too.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include <cordee/comm/reducers/wire.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/precision/precision.hpp>

@@ -16,12 +16,9 @@
 // nothing and loses nothing.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -29,8 +26,10 @@
 #include <cordee/comm/reducers/encoded_wire.hpp>
 #include <cordee/comm/reducers/one_shot.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/phantom.hpp>
 
@@ -46,7 +45,7 @@ struct top_k {
   /// @throws usage_error for a fraction outside its range.
   [[nodiscard]] std::size_t count(std::size_t n) const {
     expects(fraction > 0 && fraction <= 1, "top_k: .fraction must be above 0 and at most 1");
-    return static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(n)));
+    return static_cast<std::size_t>(detail::core::ceil(fraction * static_cast<double>(n)));
   }
   /// Length of the code of n numbers: a place of 32 bits and a number each.
   template <class Real>
@@ -68,13 +67,14 @@ struct top_k {
   template <class Real>
   void encode(std::size_t n, const Real* x, std::byte* code, std::byte* workspace) const {
     const std::span places(reinterpret_cast<std::uint32_t*>(workspace), n);
-    std::iota(places.begin(), places.end(), 0u);
+    for (std::uint32_t i = 0; std::uint32_t & place : places) place = i++;
     const auto k = static_cast<std::ptrdiff_t>(count(n));
     // NaN before infinity before numbers; of equal ones the first.
     const auto larger = [x](std::uint32_t i, std::uint32_t j) {
       const Real a = detail::comm::largest_magnitude<Real>(x + i, 1),
                  b = detail::comm::largest_magnitude<Real>(x + j, 1);
-      if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && (!std::isnan(b) || i < j);
+      if (detail::core::isnan(a) || detail::core::isnan(b))
+        return detail::core::isnan(a) && (!detail::core::isnan(b) || i < j);
       return a > b || (a == b && i < j);
     };
     std::nth_element(places.begin(), places.begin() + std::max<std::ptrdiff_t>(k - 1, 0),
@@ -123,12 +123,12 @@ struct scaled_sign {
   void encode(std::size_t n, const Real* x, std::byte* code) const {
     if (n == 0) return;
     double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) sum += std::abs(static_cast<double>(x[i]));
+    for (std::size_t i = 0; i < n; ++i) sum += detail::core::abs(static_cast<double>(x[i]));
     const auto scale = static_cast<Real>(sum / static_cast<double>(n));
     std::memcpy(code, &scale, sizeof scale);
     std::memset(code + sizeof scale, 0, (n + 7) / 8);
     for (std::size_t i = 0; i < n; ++i)
-      if (std::signbit(x[i])) code[sizeof scale + i / 8] |= std::byte{1} << (i % 8);
+      if (detail::core::signbit(x[i])) code[sizeof scale + i / 8] |= std::byte{1} << (i % 8);
   }
   /// Adds the numbers of a code to x, which has n.
   template <class Real>

@@ -10,8 +10,6 @@
 // topology's list, so results do not depend on timing.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +17,9 @@
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/topologies/stability.hpp>
 #include <cordee/comm/topologies/topologies.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
@@ -145,8 +145,8 @@ struct gossip {
   [[nodiscard]] std::string describe() const {
     const double gap = detail::comm::stability{topology, comm.size()}.spectral_gap();
     return concat("gossip over ", comm.size(), " ranks, ", topology.describe(), ": ",
-                  std::isnan(gap) ? std::string("spectral gap not known")
-                                  : concat("spectral gap ", gap, " a round"));
+                  detail::core::isnan(gap) ? std::string("spectral gap not known")
+                                           : concat("spectral gap ", gap, " a round"));
   }
 };
 template <class Communicator>

@@ -10,7 +10,6 @@
 // a node is 2n(g-1)/g numbers, whatever k. The order of a sum depends on the chunk of the ring.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/tree.hpp>
 #include <cordee/comm/reducers/wire.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 
 namespace cordee::inline CORDEE_ABI {

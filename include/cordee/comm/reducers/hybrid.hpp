@@ -10,11 +10,11 @@
 // on the machine, so measure it.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <string>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/precision/precision.hpp>
 

@@ -5,11 +5,11 @@
 // the transpose of Q (rank, cols). Sums are in one order, whatever the number of threads.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 
+#include <cordee/core/algorithm.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
@@ -101,15 +101,15 @@ void orthonormalize(const matrix_extent& e, Real* p) {
     return sum;
   };
   for (std::size_t k = 0; k < e.rank; ++k) {
-    const double before = std::sqrt(dot(k, k));
+    const double before = core::sqrt(dot(k, k));
     for (int pass = 0; pass < 2; ++pass)
       for (std::size_t j = 0; j < k; ++j) {
         const auto along = static_cast<Real>(dot(j, k));
         for (std::size_t i = 0; i < e.rows; ++i) p[i * e.rank + k] -= along * p[i * e.rank + j];
       }
-    const double norm = std::sqrt(dot(k, k));
+    const double norm = core::sqrt(dot(k, k));
     constexpr double rounding = 16 * static_cast<double>(std::numeric_limits<Real>::epsilon());
-    const bool depends = std::isfinite(before) && norm <= rounding * before;
+    const bool depends = core::isfinite(before) && norm <= rounding * before;
     for (std::size_t i = 0; i < e.rows; ++i) {
       Real& x = p[i * e.rank + k];
       x = depends ? Real{0} : static_cast<Real>(static_cast<double>(x) / norm);

@@ -16,10 +16,8 @@
 // step clears m. A single rank takes its own signs.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +29,10 @@
 #include <cordee/comm/reducers/one_shot.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/reducers/wire.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/phantom.hpp>
 
@@ -53,7 +53,7 @@ bool encode_signs(std::size_t n, const Real* x, bool zero_is_negative, std::byte
   bool finite = true;
   std::memset(bits, 0, (n + 7) / 8);
   for (std::size_t i = 0; i < n; ++i) {
-    finite = finite && std::isfinite(x[i]);
+    finite = finite && detail::core::isfinite(x[i]);
     if (x[i] < 0 || (x[i] == 0 && zero_is_negative)) bits[i / 8] |= std::byte{1} << (i % 8);
   }
   return finite;

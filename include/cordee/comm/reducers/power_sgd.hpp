@@ -15,7 +15,6 @@
 // rank loses nothing.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +23,7 @@
 
 #include <cordee/comm/reducers/low_rank.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/random.hpp>

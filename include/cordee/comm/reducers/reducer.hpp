@@ -34,7 +34,6 @@
 // CHECK(reducer_laws(make) == "") of testing/reducer_laws.hpp.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +42,7 @@
 #include <vector>
 
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/external_memory.hpp>
 

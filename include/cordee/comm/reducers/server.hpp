@@ -18,7 +18,6 @@
 // a transport that can receive from any source: threads, mpi, zeromq, simulated.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/reducers/server/service.hpp>
 #include <cordee/comm/reducers/wire.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>

@@ -9,12 +9,12 @@
 // The slots are those of `compressed`, whose residual is zero in the warm-up.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <span>
 #include <string>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/option_range.hpp>
 #include <cordee/core/segment.hpp>

@@ -8,17 +8,18 @@
 //   adjacency::weighted({{0.5, 0.5}, {0.5, 0.5}})     the matrix W itself
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numeric>
+#include <cstdlib>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/topologies/topology.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -73,9 +74,9 @@ class adjacency {
       }
       has_diagonal = has_diagonal || weights[i][i] > negligible;
       constexpr double tolerance = 1e-9;
-      if (std::abs(row_sum - 1) > tolerance)
+      if (detail::core::abs(row_sum - 1) > tolerance)
         fail(concat("row ", i, " sums to ", row_sum, "; a doubly stochastic matrix is needed"));
-      if (std::abs(column_sum - 1) > tolerance)
+      if (detail::core::abs(column_sum - 1) > tolerance)
         fail(concat("column ", i, " sums to ", column_sum,
                     ", so the mean over ranks would drift; a doubly stochastic matrix is needed, "
                     "which adjacency::metropolis makes of a list of neighbours"));
@@ -124,7 +125,8 @@ class adjacency {
           peer_distance = distance[i] + 1;
           open.push_back(e.peer);
         }
-        period = std::gcd(period, distance[i] + 1 - peer_distance);
+        for (int length = std::abs(distance[i] + 1 - peer_distance); length != 0;)
+          period = std::exchange(length, period % length);  // the greatest common divisor
       }
     }
     for (std::size_t i = 0; i < distance.size(); ++i)

@@ -8,13 +8,13 @@
 //                                    Hastings: with 1 / (degree + 1) the mean would drift
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <cordee/comm/topologies/topology.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {

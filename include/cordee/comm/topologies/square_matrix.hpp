@@ -4,12 +4,12 @@
 // Square matrices of double, and their spectral radius; for stability.hpp.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -39,15 +39,15 @@ inline double spectral_radius(square_matrix a, bool compare_to_one) {
   for (int squarings = 0; squarings < 46; ++squarings) {
     double norm = 0, trace = 0;
     for (const double x : a.values) norm += x * x;
-    norm = std::sqrt(norm);
+    norm = core::sqrt(norm);
     if (norm == 0) return 0;
     for (double& x : a.values) x /= norm;
-    log_norm += std::log(norm);
-    const double before = std::exchange(radius, std::exp(log_norm / n));
-    if (squarings > 8 && std::abs(radius - before) <= 1e-15 * radius) break;
+    log_norm += core::log(norm);
+    const double before = std::exchange(radius, core::exp(log_norm / n));
+    if (squarings > 8 && core::abs(radius - before) <= 1e-15 * radius) break;
     for (std::size_t i = 0; i < a.n; ++i) trace += a(i, i);
-    if (compare_to_one &&
-        (log_norm < 0 || std::log(std::abs(trace)) + log_norm > std::log(static_cast<double>(a.n))))
+    if (compare_to_one && (log_norm < 0 || core::log(core::abs(trace)) + log_norm >
+                                               core::log(static_cast<double>(a.n))))
       break;
     a = a * a;
     log_norm *= 2;

@@ -14,9 +14,7 @@
 // map of all ranks is squared repeatedly (Gelfand's formula), up to 128 ranks.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numbers>
@@ -26,7 +24,9 @@
 
 #include <cordee/comm/topologies/square_matrix.hpp>
 #include <cordee/comm/topologies/topology.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/complex.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -88,7 +88,7 @@ class stability {
       for (std::size_t i = 0; i < ranks_; ++i)
         for (std::size_t j = 0; j < ranks_; ++j)
           gram(i, j) += off_mean(w, k, i) * off_mean(w, k, j);
-    return std::max(1 - std::sqrt(comm::spectral_radius(gram, false)), 0.0);
+    return std::max(1 - core::sqrt(comm::spectral_radius(gram, false)), 0.0);
   }
 
   /// Every momentum below it is stable; 1 if all are.
@@ -123,7 +123,7 @@ class stability {
         modes_.empty() ? radius_of_all_ranks(c, theta, compare_to_one) : radius_of_modes(c, theta);
     // After a period that leaves the exact mean only rounding errors remain; their root is not
     // small.
-    return of_period < 1e-14 ? 0 : std::pow(of_period, 1.0 / rounds_);
+    return of_period < 1e-14 ? 0 : core::pow(of_period, 1.0 / rounds_);
   }
 
   /// The eigenvalues of one round without the mean's: mode k turns by k . s / dimensions over an
@@ -230,7 +230,7 @@ class stability {
     };
     add(1 - in_pair, 1);
     add(in_pair, 1 - theta);
-    return std::sqrt(comm::spectral_radius(moments, compare_to_one));
+    return core::sqrt(comm::spectral_radius(moments, compare_to_one));
   }
 
   /// The smallest x between `least` and 1 at which `holds(x)` is false: 1 if none, 0 if `least`.

@@ -9,14 +9,13 @@
 // comm/topologies/stability.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <cordee/comm/topologies/fixed.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/random.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -104,7 +103,7 @@ struct random_matching {
             "random_matching: the number of ranks must be even; ring and one_peer serve any "
             "number");
     std::vector<int> order(static_cast<std::size_t>(size));
-    std::iota(order.begin(), order.end(), 0);
+    for (int i = 0; int& rank : order) rank = i++;
     random_sequence random(seed, purpose::matching, 0, static_cast<std::uint64_t>(round));
     std::size_t position = 0;
     for (std::size_t i = order.size(); i-- > 0;) {

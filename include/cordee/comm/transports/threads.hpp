@@ -8,7 +8,6 @@
 // Every wait has a deadline, and the first failure of any rank wakes all.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -20,6 +19,7 @@
 #include <cordee/comm/transports/threads/exit_latch.hpp>
 #include <cordee/comm/transports/threads/world.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>

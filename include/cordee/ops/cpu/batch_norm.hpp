@@ -12,9 +12,9 @@
 // workers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>

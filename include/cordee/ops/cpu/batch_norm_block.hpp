@@ -7,10 +7,10 @@
 // They are never inlined: a call costs little beside a block, and each is compiled once.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/channel_registers.hpp>

@@ -12,7 +12,6 @@
 // store, which otherwise take longer than the memory.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/precision/number.hpp>
 

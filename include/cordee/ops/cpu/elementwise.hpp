@@ -6,11 +6,11 @@
 // Each number is written once by one worker, so results do not depend on the number of workers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>

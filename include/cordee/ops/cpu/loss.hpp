@@ -5,11 +5,11 @@
 // the sums keep the order of the samples.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>

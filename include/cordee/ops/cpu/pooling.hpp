@@ -11,11 +11,11 @@
 // with stride t and padding p. A NaN is a maximum, the last of several (as in PyTorch).
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>

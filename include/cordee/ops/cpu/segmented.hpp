@@ -9,11 +9,11 @@
 // same bits for any number of workers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/span_on.hpp>

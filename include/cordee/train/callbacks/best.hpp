@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <concepts>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/io/atomic_file.hpp>
 #include <cordee/io/tensor_file.hpp>
 #include <cordee/train/callbacks/best_epoch.hpp>
@@ -97,7 +97,7 @@ struct best {
       if (name == key(measure)) kept.value = decimal::parse<double>(value);
       if (name == "epoch") kept.epoch = decimal::parse<int>(value).value_or(0);
     }
-    if (kept.value && !std::isfinite(*kept.value)) kept = {};
+    if (kept.value && !detail::core::isfinite(*kept.value)) kept = {};
   }
 };
 

@@ -4,7 +4,7 @@
 // The best epoch of a run by a measure of its validation.
 #pragma once
 
-#include <cmath>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -54,8 +54,9 @@ struct best_epoch {
   /// Takes the value of an epoch, `at` as in step_info. Returns whether it improves on the best one
   /// by more than `minimum_delta`; NaN does not.
   bool add(validation_measure m, double next, double at, double minimum_delta = 0) {
-    const double gain = m == validation_measure::accuracy ? next - value.value_or(-INFINITY)
-                                                          : value.value_or(INFINITY) - next;
+    const double gain = m == validation_measure::accuracy
+                            ? next - value.value_or(-std::numeric_limits<double>::infinity())
+                            : value.value_or(std::numeric_limits<double>::infinity()) - next;
     if (!(gain > minimum_delta)) {
       ++since;
       return false;

@@ -11,7 +11,6 @@
 // device/cuda_nvtx.hpp is for its profiler.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>

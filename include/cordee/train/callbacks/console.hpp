@@ -5,8 +5,6 @@
 // line per epoch.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,9 +13,11 @@
 
 #include <unistd.h>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/train/callbacks/record.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -39,7 +39,7 @@ class console {
   console() : console(options{}) {}  ///< With the default options.
   /// `o.bar` is decided here, where it is left open. @throws usage_error for seconds that are NaN.
   explicit console(options o) : options_(o), bar_(o.bar.value_or(redraws_lines(o.out))) {
-    expects(!std::isnan(o.seconds), "console: .seconds is NaN");
+    expects(!detail::core::isnan(o.seconds), "console: .seconds is NaN");
   }
 
   /// Prints the batch, the length of the run, and its warnings.

@@ -5,11 +5,11 @@
 // but when?", 1998).
 #pragma once
 
-#include <cmath>
 #include <cstdio>
 #include <string>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/train/callbacks/best_epoch.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -44,7 +44,7 @@ struct early_stopping {
   template <class Run>
   void check_on_all_ranks(Run&, double) {
     expects(patience > 0, "early_stopping: patience is at least one epoch");
-    expects(minimum_delta >= 0 && std::isfinite(minimum_delta),
+    expects(minimum_delta >= 0 && detail::core::isfinite(minimum_delta),
             "early_stopping: minimum_delta is negative, NaN or infinite");
   }
   /// Starts to count anew.

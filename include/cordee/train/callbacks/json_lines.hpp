@@ -11,13 +11,14 @@
 // An end line has the step of the run's last update.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/train/callbacks/record.hpp>
 #include <cordee/train/callbacks/step_log.hpp>
 
@@ -107,11 +108,13 @@ class basic_json_lines {
   }
   void add(const char* key, std::int64_t value) { line_ += concat(",\"", key, "\":", value); }
   void add(const char* key, double value) {
-    line_ += concat(",\"", key, "\":", std::isfinite(value) ? decimal::general(value, 9) : "null");
+    line_ += concat(",\"", key,
+                    "\":", detail::core::isfinite(value) ? decimal::general(value, 9) : "null");
   }
   // Without samples there is no mean, and not every model counts right predictions.
   void add(const std::string& prefix, const metrics& m) {
-    const double count = m.count > 0 ? static_cast<double>(m.count) : std::nan("");
+    const double count =
+        m.count > 0 ? static_cast<double>(m.count) : std::numeric_limits<double>::quiet_NaN();
     add((prefix + "loss").c_str(), m.loss / count);
     add((prefix + "top1").c_str(), m.count > 0 ? m.accuracy() : count);
     add((prefix + "top5").c_str(), m.count > 0 ? m.top5_accuracy() : count);

@@ -13,8 +13,6 @@
 // first one, and the rules allow no second.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <ctime>
 #include <string>
@@ -22,9 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/train/callbacks/best_epoch.hpp>
 #include <cordee/train/callbacks/record.hpp>
@@ -198,7 +198,7 @@ class basic_mllog {
   void point(std::string_view key, const T& value, const std::string& metadata = {}) {
     std::string text;
     if constexpr (std::floating_point<T>) {
-      text = std::isfinite(value) ? decimal::general(value, 15) : "null";
+      text = detail::core::isfinite(value) ? decimal::general(value, 15) : "null";
     } else if constexpr (std::integral<T>) {
       text = concat(value);
     } else {

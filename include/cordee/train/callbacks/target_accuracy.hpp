@@ -5,7 +5,6 @@
 // target of MLPerf).
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <optional>

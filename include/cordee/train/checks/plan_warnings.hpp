@@ -5,7 +5,6 @@
 // the remedy. `fit` gives them to its callbacks (run_plan::warnings), `describe` lists them.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/schedule/schedule.hpp>

@@ -9,7 +9,6 @@
 // does not compile them.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>

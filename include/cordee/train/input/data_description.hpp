@@ -10,7 +10,6 @@
 //   "mean": "0.4914 0.4822 0.4465"    "deviation": "0.247 0.2435 0.2616"    "classes": "cat\ndog"
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -21,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>

@@ -9,13 +9,13 @@
 // kernels still read the one before.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>

@@ -15,8 +15,6 @@
 // Requires that the weights have been loaded into the int8 network.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -25,7 +23,9 @@
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/nn/network.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/train/input/feed.hpp>
@@ -136,7 +136,7 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
       report.push_back({std::string(observer.layers[k].name),
                         minima[2 * k],
                         -minima[2 * k + 1],
-                        s[1] > 0 ? std::sqrt(s[0] / s[1]) : 0,
+                        s[1] > 0 ? detail::core::sqrt(s[0] / s[1]) : 0,
                         s[3] > 0 ? s[2] / s[3] : 0,
                         {s + 5, s + 5 + filters}});
       for (double& error : report.back().filter_errors) error /= std::max(s[4], 1.0);

@@ -5,16 +5,16 @@
 // int8, with none, and with one at a time.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/train/int8/calibrate.hpp>
 #include <cordee/train/measure/evaluate.hpp>
 
@@ -91,8 +91,9 @@ quantization_report quantization_report::from(Run& run,
     const calibrated_layer& layer = r.layers[k];
     // SQNR: 10 log10(|y|^2 / |y8 - y|^2)
     const std::string noise =
-        layer.error > 0 ? aligned(decimal::fixed(-20 * std::log10(layer.error), 1), 6) + " dB"
-                        : "    exact";
+        layer.error > 0
+            ? aligned(decimal::fixed(-20 * detail::core::log10(layer.error), 1), 6) + " dB"
+            : "    exact";
     out += concat("  ", layer.name, std::string(width - layer.name.size(), ' '), noise,
                   aligned(decimal::fixed(100 * layer.saturation, 4), 9), " %",
                   aligned(change(r.single[k].mean_loss() - r.fp32.mean_loss(), 5), 11), "\n");

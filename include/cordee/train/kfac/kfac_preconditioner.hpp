@@ -5,7 +5,6 @@
 // solved by them; the layers are divided among the ranks.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/cholesky.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/kfac/kronecker_factors.hpp>
@@ -173,9 +173,9 @@ class kfac_preconditioner {
       to.g = damped(g, layer.rows, share, batch_norm_damping_);
       return;
     }
-    const double root = std::sqrt(damping_), per_a = mean_diagonal(a, layer.columns),
+    const double root = core::sqrt(damping_), per_a = mean_diagonal(a, layer.columns),
                  per_g = mean_diagonal(g, layer.rows);
-    const double pi = per_a > 0 && per_g > 0 ? std::sqrt(per_a / per_g) : 1;
+    const double pi = per_a > 0 && per_g > 0 ? core::sqrt(per_a / per_g) : 1;
     to.a = damped(a, layer.columns, share, pi * root);
     to.g = damped(g, layer.rows, share, root / pi);
   }

@@ -4,12 +4,13 @@
 // Which classes are mistaken for which.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/train/measure/evaluate.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -77,7 +78,8 @@ class confusion_matrix {
     return static_cast<std::size_t>(label) * classes_ + static_cast<std::size_t>(predicted);
   }
   static double ratio(std::int64_t part, std::int64_t all) {
-    return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : std::nan("");
+    return all > 0 ? static_cast<double>(part) / static_cast<double>(all)
+                   : std::numeric_limits<double>::quiet_NaN();
   }
 
   std::size_t classes_;
@@ -106,7 +108,7 @@ confusion_matrix confusion_matrix::from(Run& run, const S& dataset, const normal
     confusion_matrix sum(Run::model_type::classes);
     for (std::size_t i = 0; i < counts.size(); ++i)
       sum.add(static_cast<int>(i / classes), static_cast<int>(i % classes),
-              std::llround(counts[i]));
+              detail::core::llround(counts[i]));
     return sum;
   };
   return run.abort_peers_on_throw([&] {

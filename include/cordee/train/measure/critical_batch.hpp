@@ -11,10 +11,10 @@
 // updates of the runs differ by orders of magnitude. At B_crit both are twice their least.
 #pragma once
 
-#include <cmath>
 #include <span>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -46,7 +46,7 @@ inline critical_batch critical_batch::fit(std::span<const run> runs) {
   // Normal equations of u S_min + v E_min = 1, u = 1/S_i, v = 1/(B_i S_i).
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
   for (const run& r : runs) {
-    expects(r.batch > 0 && r.updates > 0 && std::isfinite(r.batch * r.updates),
+    expects(r.batch > 0 && r.updates > 0 && detail::core::isfinite(r.batch * r.updates),
             "critical_batch: a run has no positive batch and number of updates");
     const double u = 1 / r.updates, v = u / r.batch;
     uu += u * u;
@@ -69,7 +69,7 @@ inline critical_batch critical_batch::fit(std::span<const run> runs) {
     const double off = 1 - result.updates(r.batch) / r.updates;
     squares += off * off;
   }
-  result.relative_error = std::sqrt(squares / static_cast<double>(runs.size()));
+  result.relative_error = detail::core::sqrt(squares / static_cast<double>(runs.size()));
   return result;
 }
 

@@ -10,12 +10,12 @@
 // metrics depend on neither.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <type_traits>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/data/dataset.hpp>

@@ -9,16 +9,17 @@
 // mean_squared_error the logits, limited to 0 .. 1.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/ops/cpu/loss.hpp>
 #include <cordee/precision/number.hpp>
@@ -54,12 +55,13 @@ void append_probabilities(const M& model, const N* logits, std::size_t classes,
     return;
   }
   const std::size_t first = out.size();
-  double largest = -INFINITY, sum = 0;
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (std::size_t k = 0; k < classes; ++k) {
     out.push_back(static_cast<double>(precision::widened(logits[k])));
     largest = std::max(largest, out.back());
   }
-  for (std::size_t k = first; k < out.size(); ++k) sum += out[k] = std::exp(out[k] - largest);
+  for (std::size_t k = first; k < out.size(); ++k)
+    sum += out[k] = detail::core::exp(out[k] - largest);
   for (std::size_t k = first; k < out.size(); ++k) out[k] /= sum;
 }
 

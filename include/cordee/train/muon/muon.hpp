@@ -17,15 +17,15 @@
 // which exchange o (train/muon/muon_division.hpp); on a GPU each rank computes all of them.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/newton_schulz.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -241,13 +241,13 @@ struct muon {
     const auto rows = static_cast<double>(sides.rows), columns = static_cast<double>(sides.columns);
     switch (matrices.scale_by) {
       case muon_scale::match_rms_adamw:
-        return 0.2 * std::sqrt(std::max(rows, columns));
+        return 0.2 * detail::core::sqrt(std::max(rows, columns));
       case muon_scale::spectral_unclamped:
-        return std::sqrt(rows / columns);
+        return detail::core::sqrt(rows / columns);
       case muon_scale::original:
         break;
     }
-    return std::sqrt(std::max(1.0, rows / columns));
+    return detail::core::sqrt(std::max(1.0, rows / columns));
   }
   // f(index of the segment, view of it)
   template <class View, class F>

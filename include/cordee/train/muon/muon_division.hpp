@@ -5,13 +5,13 @@
 // and gets those of the others, so that all ranks step with the same bits.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>

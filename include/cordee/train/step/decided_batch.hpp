@@ -4,12 +4,12 @@
 // The gradient's noise of a step, and the loader's batches where the schedule decides them.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <type_traits>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
@@ -57,7 +57,8 @@ template <class Run, class F>
 template <class Run, class F>
 [[gnu::cold]] bool changes_batch(Run& run, F& feed, std::int64_t update) {
   const batch_schedule batch = run.schedule().batch_decided();
-  if (std::ranges::equal(batch, feed.stages())) return false;
+  const auto& stages = feed.stages();
+  if (std::equal(batch.begin(), batch.end(), stages.begin(), stages.end())) return false;
   feed.set_batch_schedule(batch);
   feed.seek(update);  // it is one update ahead
   return true;

@@ -14,7 +14,6 @@
 // the host's wait, which polls, names the bucket that is stuck, in a replayed graph as well.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +24,7 @@
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/device/buffer.hpp>

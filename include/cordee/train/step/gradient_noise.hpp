@@ -17,11 +17,11 @@
 // fewest samples. Shares of ranks may differ: 1/b is then the mean over ranks of 1/samples.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>

@@ -14,7 +14,6 @@
 // memory of their own, find theirs; the one that was not used for longest makes room.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/graph_capture.hpp>
 #include <cordee/optim/optimizer.hpp>

@@ -5,13 +5,13 @@
 // segment is several of them, where the model writes its gradient in slices.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {

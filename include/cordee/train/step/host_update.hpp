@@ -21,7 +21,6 @@
 // Running statistics stay in the planes' tail: kernels of batch norms read and write them there.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +29,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>

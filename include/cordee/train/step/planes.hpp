@@ -5,12 +5,12 @@
 // get, per-segment norms and the status of the step.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>

@@ -19,7 +19,6 @@
 // between ranks that step alone.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -29,6 +28,7 @@
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/input/data_description.hpp>

@@ -15,7 +15,6 @@
 // adds over ranks: optimizers need not know of any of it.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -24,6 +23,7 @@
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/trace.hpp>

@@ -4,7 +4,6 @@
 // The trust ratios of an update, as quantiles over the segments that adapt.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>

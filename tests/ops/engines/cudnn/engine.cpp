@@ -5,6 +5,7 @@
 // compute.
 #include "tests/ops/engines/cudnn/engine.hpp"
 
+#include <algorithm>
 #include <future>
 
 #include "tests/support/cudnn_on_host.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With the double of cuDNN of tests/support/cudnn_on_host.hpp, whose engines take the times given.
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>

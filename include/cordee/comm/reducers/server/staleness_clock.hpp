@@ -12,7 +12,6 @@
 // tau <= (p - 1) (2 staleness_bound + 1), the SSP bound of Ho et al. 2013.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include <cordee/comm/failure/completed_op.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

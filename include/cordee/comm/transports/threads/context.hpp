@@ -4,7 +4,6 @@
 // One rank's transfers on one context, between threads.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <span>
@@ -15,6 +14,7 @@
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/comm/transports/threads/world.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/counted_ptr.hpp>

@@ -4,10 +4,10 @@
 // Which threads of a team have ended.
 #pragma once
 
-#include <algorithm>
 #include <mutex>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/condition.hpp>
 #include <cordee/core/pod_vector.hpp>

@@ -12,7 +12,6 @@
 // so results do not depend on lengths or slices.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include <cordee/comm/transports/threads/spin_then_sleep.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {

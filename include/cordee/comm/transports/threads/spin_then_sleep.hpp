@@ -4,10 +4,10 @@
 // How threads wait for each other: they poll, yielding, and then sleep on a condition variable.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/condition.hpp>
 #include <cordee/core/thread.hpp>

@@ -8,13 +8,13 @@
 // late; so this samples the threads' states and times on a core.
 #pragma once
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include <dirent.h>
 #include <unistd.h>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/pod_vector.hpp>
 

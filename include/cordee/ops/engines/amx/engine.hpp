@@ -11,7 +11,6 @@
 // vectors, with the same bits, and a sentence says so.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>

@@ -12,8 +12,7 @@
 // writes its sum in memory.
 #pragma once
 
-#include <algorithm>
-
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/layout.hpp>

@@ -15,11 +15,11 @@
 // their sums are rounded once: a pixel is converted once and multiplied with every filter.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/correlation_plan.hpp>

@@ -14,8 +14,7 @@
 // pairs their form is that of bf16/bfloat.hpp.
 #pragma once
 
-#include <algorithm>
-
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/default.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat.hpp>

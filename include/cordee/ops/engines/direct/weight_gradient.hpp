@@ -13,11 +13,11 @@
 // number of workers. Before a pass over them samples of a 16-bit N are widened, or made to pairs.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>

@@ -8,9 +8,9 @@
 // Sums are computed in double on the CPU, and in wide<N> on a GPU (gpu.hpp).
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/convolution_bytes.hpp>

@@ -11,10 +11,10 @@
 // some filters, in thread-local scratch.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>

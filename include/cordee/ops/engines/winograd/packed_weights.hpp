@@ -4,9 +4,9 @@
 // The packed weights of engine `winograd`: the windows of a layer as tiles, G g G^T.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/packed_form.hpp>

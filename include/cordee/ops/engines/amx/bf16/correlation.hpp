@@ -12,12 +12,12 @@
 // rounded, and planes filled, between the products of other kernels (sum_tiles.hpp).
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/amx/bf16/sum_tiles.hpp>

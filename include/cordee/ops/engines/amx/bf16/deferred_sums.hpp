@@ -7,10 +7,10 @@
 // its own will be written to.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>

@@ -6,12 +6,12 @@
 // each tap, are transposed in squares of registers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/amx/tiles/weight_gradient_plan.hpp>

@@ -9,10 +9,10 @@
 // writes: those of the layer in fprop, its channels in dgrad.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>

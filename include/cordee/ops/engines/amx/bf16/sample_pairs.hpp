@@ -8,9 +8,9 @@
 // operations for 16 words, none of which moves numbers between lanes. A block of 16 is one tile.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/amx/tiles/weight_gradient_plan.hpp>

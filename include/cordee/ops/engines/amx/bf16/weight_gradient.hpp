@@ -15,11 +15,11 @@
 // belongs to may become NaN, too.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>

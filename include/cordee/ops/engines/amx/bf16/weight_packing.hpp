@@ -7,10 +7,10 @@
 // the masters of 32 filters follows at adjacent addresses.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>

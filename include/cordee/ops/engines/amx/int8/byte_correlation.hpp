@@ -5,12 +5,12 @@
 // of engine `direct`'s (ops/engines/direct/int8/byte_correlation.hpp), and the same sums.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>

@@ -7,11 +7,11 @@
 // point times it is the initial value of that filter's sums.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/amx/int8/byte_planes.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/layout.hpp>

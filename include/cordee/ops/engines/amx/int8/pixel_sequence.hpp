@@ -5,9 +5,9 @@
 // between them is summed and dropped; where the pitch is the width, samples follow without gaps.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

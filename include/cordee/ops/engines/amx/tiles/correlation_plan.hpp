@@ -22,10 +22,10 @@
 // index modulo t, with the taps that reach it, in the order of the pixels that they read.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/layout.hpp>

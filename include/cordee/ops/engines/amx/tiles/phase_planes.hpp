@@ -5,12 +5,12 @@
 // their pixels already.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

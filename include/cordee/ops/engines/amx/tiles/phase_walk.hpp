@@ -6,10 +6,10 @@
 // as long as the products of a 1x1 window.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -12,10 +12,10 @@
 // planes, one for each remainder of row and column.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/amx/tiles/correlation_plan.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>

@@ -12,9 +12,9 @@
 // (ops/engines/direct/correlation.hpp).
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat_matrix_tile.hpp>

@@ -8,9 +8,9 @@
 // number is no multiple of four: those that were in the group before, too, have zero weights here.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat_rows3x3.hpp>
 #include <cordee/ops/engines/direct/bf16/bfloat_tile.hpp>
 #include <cordee/ops/engines/direct/tiles/matrix_product.hpp>

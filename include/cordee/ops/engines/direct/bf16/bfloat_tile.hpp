@@ -9,9 +9,9 @@
 // was in the pair before, too, and has a zero weight here.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/tiles/matrix_product.hpp>
 #include <cordee/ops/engines/direct/tiles/tile.hpp>

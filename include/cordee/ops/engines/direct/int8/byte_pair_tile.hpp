@@ -14,11 +14,11 @@
 // some window rows are added (bytes.hpp).
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/engines/direct/int8/byte_tile.hpp>
 #include <cordee/ops/engines/direct/tiles/tile.hpp>

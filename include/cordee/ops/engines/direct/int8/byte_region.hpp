@@ -4,10 +4,10 @@
 // How the sums of one sample in engine `direct`'s convolution of bytes are divided among threads.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/equal_part.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

@@ -4,10 +4,10 @@
 // Rows of y cut into the tiles of byte_tile.hpp.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/direct/int8/byte_dense_tile.hpp>
 #include <cordee/ops/engines/direct/int8/byte_tile.hpp>
 #include <cordee/ops/engines/direct/tiles/tile.hpp>

@@ -5,12 +5,12 @@
 // zero point as padding, and only the pixels that a window of one pixel reads behind a stride.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>

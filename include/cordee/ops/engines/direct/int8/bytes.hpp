@@ -21,13 +21,13 @@
 // it, since one pair above that in a layer forbids it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>

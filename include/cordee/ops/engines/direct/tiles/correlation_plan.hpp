@@ -9,9 +9,9 @@
 // remainder of an output row's and column's index modulo t, each with the taps that reach it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/engines/direct/tiles/tile.hpp>

@@ -11,11 +11,11 @@
 // fprop.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <type_traits>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/layout.hpp>

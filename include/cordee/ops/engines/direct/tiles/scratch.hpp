@@ -6,12 +6,12 @@
 // stride.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>

@@ -5,9 +5,9 @@
 // filters are shared out, and its workspace. ops/engines/direct/weight_gradient.hpp runs it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/tiles/packed_form.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>

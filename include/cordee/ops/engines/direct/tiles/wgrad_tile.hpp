@@ -13,9 +13,9 @@
 // samples (bfloat_dot.hpp). All prefetch what the next rows read, a cache line with each pixel.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/engines/direct/tiles/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/tiles/tile.hpp>
 
