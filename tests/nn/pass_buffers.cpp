@@ -85,14 +85,13 @@ TEST_CASE("activations: temporary memory is behind the floor, else in buffers th
 TEST_CASE("activations: what a pass keeps and a fixed floor") {
   two_activations a;
   a.saved.begin_backward(a.second + 4000, 2000);
-  a.saved.set_floor({1000, 1});
+  a.saved.set_floor({1000, 1}, true);
   std::byte* const one = a.saved.acquire(1000);
   CHECK(a.is_in_second(one));
   CHECK(one + 1000 <= a.second + 4000);
-  a.saved.fix_floor(1);
   a.saved.set_floor({0, 0});
   CHECK_FALSE(a.is_in_second(a.saved.acquire(3800)));
-  a.saved.fix_floor(-1);
+  a.saved.release_floor();
   a.saved.set_floor({0, 0});
   CHECK(a.saved.acquire(3800) < one);
   a.saved.begin_forward(1);

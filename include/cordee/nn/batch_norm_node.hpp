@@ -111,7 +111,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
   {
     if (y_ == nullptr) {
       y_ = pass.gradients->acquire(size(pass));
-      normalize_again(pass, nullptr);
+      normalize_again(pass.samples, tensors(pass), nullptr, pass.s);
     }
     return y_;
   }
@@ -122,7 +122,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
     const auto t = tensors(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
     if (pass.recomputes) {
-      if (!has_output(pass)) normalize_again(pass, residual);
+      if (!has_output(pass)) normalize_again(pass.samples, t, residual, pass.s);
     } else if (has_statistics_) {
       if constexpr (B::computes_statistics)
         count_ =
@@ -288,12 +288,13 @@ class batch_norm_node : batch_norm_placement<B, V> {
     saved_ = saved(pass);
     x_ = x;
   }
-  template <class Pass>
-  void normalize_again(const Pass& pass, const number* residual) {
+  [[gnu::noinline]] void normalize_again(int samples,
+                                         const ops::batch_norm_tensors<number, real>& t,
+                                         const number* residual, typename B::stream s) {
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
     (void)batch_norm_normalize<number, V, Epilogue>(
-        count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_,
-        pass.samples, tensors(pass), residual, pass.s);
+        count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_, samples,
+        t, residual, s);
   }
   struct backward_arguments {
     ops::batch_norm_problem problem;
@@ -351,7 +352,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
     return y_;
   }
   template <class Pass>
-  ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
+  [[gnu::noinline]] ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
     if constexpr (B::device::host_memory)  // GPU passes use memory of their stream
       pass.scratch->reserve(problem_.scratch_size(pass.samples, V));
     const real* const packed = pass.template packed_at<real>(packed_);

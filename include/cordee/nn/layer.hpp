@@ -153,7 +153,7 @@ struct layout_builder {
     return set == detail::nn::own_activation ? add_activation(bytes) : set;
   }
   /// The activations so far, within a recomputed block that block's.
-  [[nodiscard]] const detail::nn::buffer_sizes& position() const {
+  [[nodiscard, gnu::cold, gnu::noinline]] const detail::nn::buffer_sizes& position() const {
     return block != nullptr ? *block : kept;
   }
   /// The index of a buffer whose size does not grow with samples, and which lasts until backward.
@@ -181,13 +181,13 @@ struct layout_builder {
     return std::move(pass);
   }
   /// The layers that are bound next are a block that `recompute` could take; see end_block.
-  [[nodiscard]] detail::nn::pass_layout::mark begin_block() const {
+  [[nodiscard, gnu::cold, gnu::noinline]] detail::nn::pass_layout::mark begin_block() const {
     return {pass.parts.size(), pass.blocks.size(), packed_size};
   }
   /// The block has ended. Its output takes so many bytes of a sample, which its last layer writes
   /// where it is kept if it is recomputed (`writes_output`).
-  void end_block(const detail::nn::pass_layout::mark& begin, std::size_t output,
-                 bool writes_output) {
+  [[gnu::cold, gnu::noinline]] void end_block(const detail::nn::pass_layout::mark& begin,
+                                              std::size_t output, bool writes_output) {
     if (block == nullptr) pass.end_block(begin, packed_size, output, writes_output);
   }
   /// Notes a batch norm of the next segments on channels in blocks of so many, and goes on to those
@@ -388,10 +388,9 @@ template <class Node, class D, class F>
 auto run_behind(activations<D>* saved, const buffer_sizes& before, const F& f) {
   // f once, since it is compiled wherever it is called: a node's whole pass
   constexpr bool fixed = !KeepsOrder<Node>;
-  if (saved != nullptr) saved->set_floor(before);
-  if (fixed && saved != nullptr) saved->fix_floor(1);
+  if (saved != nullptr) saved->set_floor(before, fixed);
   const auto out = f();
-  if (fixed && saved != nullptr) saved->fix_floor(-1);
+  if (fixed && saved != nullptr) saved->release_floor();
   return out;
 }
 

@@ -203,16 +203,18 @@ class activations {
     if (const std::size_t first = offset_of(kept); first < arena_.size())
       in_use_.push_back({first, first + size});
   }
-  /// Temporary memory begins behind the activations `before`, and the stack of blocks.
-  [[gnu::noinline]] void set_floor(const buffer_sizes& before) {
-    if (fixed_ > 0) return;
+  /// Temporary memory begins behind the activations `before`, and the stack of blocks. Where it is
+  /// `fixed`, it stays until release_floor.
+  [[gnu::noinline]] void set_floor(const buffer_sizes& before, bool fixed = false) {
+    const bool stays = fixed_ > 0;
+    if (fixed) ++fixed_;
+    if (stays) return;
     if (block_ == block_pass::none)
       floor_ = before.bytes_of(samples_);
     else if (block_ == block_pass::backward)
       stack_floor_ = std::max(floor_before_, block_begin_ + before.bytes_of(samples_));
   }
-  /// set_floor does nothing from a 1 to its -1.
-  void fix_floor(int change) { fixed_ += change; }
+  void release_floor() { --fixed_; }
   /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
   [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -128,6 +129,44 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   }
 };
 
+/// What a sequence notes of one of its layers.
+struct noted_layer {
+  std::size_t output;                       // index of its activation
+  std::size_t input, gradients, forgotten;  // bytes of a sample, for layout_builder::note_gradients
+};
+
+/// The layers of a sequence while they are bound.
+class sequence_layout {
+ public:
+  /// `bounds`: the activations before each layer, and before the end.
+  sequence_layout(layout_builder& layout, std::span<const noted_layer> layers, buffer_sizes* bounds)
+      : layout_(layout),
+        layers_(layers),
+        bounds_(bounds),
+        output_(std::exchange(layout.output_index, own_activation)) {}
+  /// For the layer that is bound next, or at the end: those before it are bound.
+  [[gnu::cold, gnu::noinline]] layout_builder& next() {
+    if (next_ > 0) {
+      const noted_layer& bound = layers_[next_ - 1];
+      const bool restores = next_ > 1 && layers_[next_ - 2].output == temporary_activation;
+      layout_.note_gradients(parts_, bound.gradients, restores ? bound.input : 0, bound.forgotten);
+    }
+    bounds_[next_] = layout_.position();
+    parts_ = layout_.pass.parts.size();
+    if (next_ < layers_.size())
+      layout_.output_index = next_ + 1 < layers_.size() ? layers_[next_].output : output_;
+    ++next_;
+    return layout_;
+  }
+
+ private:
+  layout_builder& layout_;
+  std::span<const noted_layer> layers_;
+  buffer_sizes* bounds_;
+  std::size_t output_;  // of the sequence, which the last layer writes
+  std::size_t next_ = 0, parts_ = 0;
+};
+
 /// The nodes of a repeated layer.
 template <class Node>
 struct repeat_node {
@@ -217,42 +256,25 @@ struct sequential {
     layout.note_activation_size(largest);
     using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
         std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
-    const std::size_t output = std::exchange(layout.output_index, detail::nn::own_activation);
-    std::size_t parts = 0;
+    static constexpr detail::nn::noted_layer notes[] = {note<B, In, I>()...};
     std::array<detail::nn::buffer_sizes, sizeof...(I) + 1> bounds{};
-    return bound_nodes{
-        // in order, in place
-        {(layout.output_index = output_of<B, I>(output),
-          Layers::template bind<B, inputs<In>[I]>(note_end<B, In, I>(layout, parts, bounds)))}...,
-        (note_end<B, In, sizeof...(I)>(layout, parts, bounds), bounds)};
+    detail::nn::sequence_layout sequence(layout, notes, bounds.data());
+    return bound_nodes{{Layers::template bind<B, inputs<In>[I]>(sequence.next())}...,  // in order,
+                       (sequence.next(), bounds)};                                     // in place
   }
-  /// Where layer I writes its output; the last one where that of the sequence goes.
-  template <class B, std::size_t I>
-  static constexpr std::size_t output_of(std::size_t sequence) {
-    if constexpr (I + 1 == sizeof...(Layers))
-      return sequence;
-    else if constexpr (B::restores_outputs && detail::nn::restores_output<layer<I>> &&
-                       detail::nn::forgets_input<layer<I + 1>>)
-      return detail::nn::temporary_activation;
-    else
-      return detail::nn::own_activation;
-  }
-  /// Layers before I are bound.
   template <class B, extent In, std::size_t I>
-  static layout_builder& note_end(layout_builder& layout, std::size_t& parts, auto& bounds) {
-    if constexpr (I > 0) {
-      constexpr std::size_t out = B::numbers(
-          I < sizeof...(Layers) ? inputs<In>[I % sizeof...(Layers)] : sequential::out(In));
-      constexpr std::size_t in = B::numbers(inputs<In>[I - 1]), width = sizeof(typename B::number);
-      bool restores = false;
-      if constexpr (I > 1) restores = output_of<B, I - 2>(0) == detail::nn::temporary_activation;
-      constexpr bool forgets = detail::nn::forgets_output<layer<I - 1>>;
-      layout.note_gradients(parts, width * (in + out), restores ? width * in : 0,
-                            forgets && !Quantized<typename B::precision> ? width * out : 0);
-    }
-    bounds[I] = layout.position();
-    parts = layout.pass.parts.size();
-    return layout;
+  static constexpr detail::nn::noted_layer note() {
+    constexpr std::size_t width = sizeof(typename B::number),
+                          in = width * B::numbers(inputs<In>[I]),
+                          out = width * B::numbers(layer<I>::out(inputs<In>[I]));
+    constexpr bool forgets =
+        detail::nn::forgets_output<layer<I>> && !Quantized<typename B::precision>;
+    bool is_temporary = false;  // its output, which layer I + 1 alone reads, or computes again
+    if constexpr (I + 1 < sizeof...(Layers))
+      is_temporary = B::restores_outputs && detail::nn::restores_output<layer<I>> &&
+                     detail::nn::forgets_input<layer<I + 1>>;
+    return {is_temporary ? detail::nn::temporary_activation : detail::nn::own_activation, in,
+            in + out, forgets ? out : 0};
   }
 };
 

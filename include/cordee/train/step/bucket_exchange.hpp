@@ -158,7 +158,10 @@ class bucket_exchange {
   }
   /// Backward has written the gradients of segment k and of all later segments of the table:
   /// buckets that begin at k or later are complete.
-  void segments_ready(std::size_t k, stream s) { complete_buckets(planes_.table()[k].offset, s); }
+  /// Out of line: every layer calls it.
+  [[gnu::noinline]] void segments_ready(std::size_t k, stream s) {
+    complete_buckets(planes_.table()[k].offset, s);
+  }
   void complete_buckets(std::size_t offset, stream s, bool scaled = true) {
     for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
