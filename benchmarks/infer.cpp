@@ -50,6 +50,12 @@ std::vector<float> plane_of(const float* weights) {
   return plane;
 }
 
+/// What integer networks multiply bytes by, in this build and process.
+const char* byte_products() {
+  if (CORDEE_ABI_AMX && detail::ops::tiles_permitted()) return "by AMX's tdpbusd";
+  return detail::ops::byte_dots ? "by vpdpbusd" : "without vpdpbusd";
+}
+
 template <int Depth>
 void compare(const options& o) {
   using full = resnet<Depth, fp32, cpu, resnet_options{.zero_gamma = false}>;
@@ -112,8 +118,8 @@ int main(int argc, char** argv) {
                        {"--depth", &o.depth},
                        {"--write", &o.write}});
   std::printf("%d thread(s), %.*s, bytes %s, %d repetitions\n", o.threads,
-              static_cast<int>(detail::ops::isa.size()), detail::ops::isa.data(),
-              detail::ops::byte_dots ? "by vpdpbusd" : "without vpdpbusd", o.reps);
+              static_cast<int>(detail::ops::isa.size()), detail::ops::isa.data(), byte_products(),
+              o.reps);
   if (o.depth == 50)
     compare<50>(o);
   else
