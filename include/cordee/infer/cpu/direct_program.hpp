@@ -88,7 +88,7 @@ class direct_program {
  private:
   /// Samples that share each reading of the larger weights, and of the classifier's.
   static constexpr std::size_t group = 4, classified = 16;
-  static constexpr int chained_pixels = 112, pooled_rows = 4;
+  static constexpr int chained_pixels = 112, pixels_behind = 224, pooled_rows = 4;
   using scratch = typename packed_classifier<V>::memory;  // of one worker, of all layers
 
   /// Activations of samples, and the scratch of the worker that computes them.
@@ -139,7 +139,7 @@ class direct_program {
     const auto& stages = stage_plan_.stages();
     const auto [first, last, parts] = stages[i];
     if (first < 0 || last != first + 1 || parts == 1) return 1;
-    const int end = last_of_chain(first);
+    const int end = packed_.last_pointwise(first);
     if (!packed_.is_pointwise(end) || static_cast<std::size_t>(packed_[first].rows()) % parts != 0)
       return 1;
     std::size_t count = 1;
@@ -182,10 +182,12 @@ class direct_program {
     } else {
       for (std::size_t n = 0; n < count; ++n) {
         std::byte* const sample = memory.samples + n * plan_.size;
-        if (packed_.is_pointwise(last))
+        if (!packed_.is_by_rows(last))
+          run_pooled(k, sample, *memory.of_worker);
+        else if (packed_.last_pointwise(k) == last)
           run_rows(k, last, sample, *memory.of_worker, {});
         else
-          run_pooled(k, sample, *memory.of_worker);
+          run_behind(k, last, sample, *memory.of_worker);
       }
     }
     return last + 1;
@@ -207,6 +209,21 @@ class direct_program {
                                             next);
       }
     });
+  }
+  /// A chain of one sample, some rows at a time: each step as many rows ahead of the last one as
+  /// the windows behind it read.
+  void run_behind(int first, int last, std::byte* sample, scratch& own) const {
+    const int rows = packed_[last].rows(),
+              at_once = std::max(1, pixels_behind / packed_[last].row_pixels());
+    for (int row = 0; row < rows; row += at_once)
+      for (int k = first; k <= last; ++k) {
+        const int ahead = packed_.rows_ahead(k), from = row == 0 ? 0 : std::min(rows, row + ahead),
+                  to = std::min(rows, row + at_once + ahead);
+        if (from < to)
+          with_memory_of(k, sample, [&](const auto* x, const std::int32_t* added, auto* y) {
+            packed_[k].run_rows(own.kernel, x, added, y, packed_.copy_of(k), from, to);
+          });
+      }
   }
   /// A part of the rows of a chain, of one sample.
   void run_rows(int first, int last, std::byte* sample, scratch& own, core::equal_part part) const {

@@ -35,7 +35,9 @@ class packed_steps {
     for (std::size_t k = 0; k < steps_.size(); ++k)
       if (const auto* const c = convolution_of(steps_[k]))
         convolutions_[k].emplace(*c, steps_[k].residual < 0 ? 0 : wide_limit);
-    last_of_chain_ = chains();
+    last_of_rows_ = chains();
+    last_of_chain_ = merged_chains();
+    rows_ahead_ = find_rows_ahead();
   }
 
   /// Requires that step k is a convolution.
@@ -64,10 +66,18 @@ class packed_steps {
     return copied.input_factor == c.input_factor && copied.zero_point == c.zero_point;
   }
 
-  /// Of each step the last one of its chain: consecutive convolutions by windows of one pixel that
-  /// compute the same pixels, each from those of the ones before; or a convolution and the max pool
-  /// of its output.
+  /// Of each step the last one of its chain, whose outputs are in memory at once: consecutive
+  /// convolutions with as many pixels; or a convolution and the max pool of its output.
   [[nodiscard]] std::span<const int> last_of_chain() const { return last_of_chain_; }
+  /// The last one with windows of one pixel from this step on, in the same chain: each computes its
+  /// pixels from those of the ones before, so that any part of the rows can be computed alone.
+  [[nodiscard]] int last_pointwise(int k) const {
+    return last_of_rows_[static_cast<std::size_t>(k)];
+  }
+  /// Whether a step is a convolution that computes any of its rows.
+  [[nodiscard]] bool is_by_rows(int k) const { return convolution(k).has_value() && runs_rows(k); }
+  /// So many rows ahead of the last step of its chain a step is: those that windows read.
+  [[nodiscard]] int rows_ahead(int k) const { return rows_ahead_[static_cast<std::size_t>(k)]; }
   /// Whether a step can be in a chain of windows of one pixel.
   [[nodiscard]] bool is_pointwise(int k) const {
     const auto& c = convolution(k);
@@ -130,6 +140,59 @@ class packed_steps {
            std::holds_alternative<ops::max_pool_problem>(step(k).layer) &&
            c->row_pixels() == step(convolved).out().width;
   }
+  /// Whether step k can be in the chain of `first`. Windows read bytes there: of 32 bits, the rows
+  /// above, which they read again, could be overwritten by the sum to which they are added.
+  [[nodiscard]] bool follows(int first, int k) const {
+    if (!is_by_rows(first) || !is_by_rows(k)) return false;
+    const packed_convolution &a = (*this)[first], &b = (*this)[k];
+    const convolution_problem& p = b.layer().problem;
+    const bool in_chain = step(k).input >= first;
+    return b.rows() == a.rows() && b.row_pixels() == a.row_pixels() &&
+           (!in_chain || (p.stride == 1 && p.padding < p.window)) &&
+           (p.window == 1 || (step(k).input >= 0 && step(step(k).input).bytes == 1));
+  }
+  /// Chains that follow each other, as long as all their weights stay in the second-level cache.
+  [[nodiscard]] std::vector<int> merged_chains() const {
+    const int count = static_cast<int>(steps_.size());
+    std::vector<int> last = last_of_rows_;
+    for (int first = 0, k; first < count; first = k) {
+      std::size_t weights = 0;
+      const auto fits = [&](int from, int to) {
+        std::size_t more = 0;
+        for (int i = from; i < to; ++i) {
+          if (!follows(first, i)) return false;
+          more += (*this)[i].layer().weights.size();
+        }
+        weights += more;
+        return weights <= chained_weights;
+      };
+      k = last_of_rows_[static_cast<std::size_t>(first)] + 1;
+      if (fits(first, k))
+        while (k < count && k != first_grouped_ &&
+               fits(k, last_of_rows_[static_cast<std::size_t>(k)] + 1))
+          k = last_of_rows_[static_cast<std::size_t>(k)] + 1;
+      std::fill(last.begin() + first, last.begin() + k, k - 1);
+    }
+    return last;
+  }
+  /// No step is ahead of one before it: that one may read what this one overwrites.
+  [[nodiscard]] std::vector<int> find_rows_ahead() const {
+    std::vector<int> ahead(steps_.size());
+    for (std::size_t k = steps_.size(); k-- > 0;) {
+      const auto need = [&](int from, int rows) {
+        if (from >= 0 && last_of_chain_[static_cast<std::size_t>(from)] == last_of_chain_[k])
+          ahead[static_cast<std::size_t>(from)] =
+              std::max(ahead[static_cast<std::size_t>(from)], rows);
+      };
+      need(static_cast<int>(k) - 1, ahead[k]);
+      if (const auto* const c = convolution_of(steps_[k]))
+        need(steps_[k].input, ahead[k] + c->problem.window - 1 - c->problem.padding);
+    }
+    return ahead;
+  }
+  /// Bytes; of a second-level cache of 1 MiB or more, beside the rows.
+  static constexpr std::size_t chained_weights = std::size_t{5} << 17;
+
   [[nodiscard]] std::vector<int> chains() const {
     const int count = static_cast<int>(steps_.size());
     std::vector<int> last(steps_.size());
@@ -147,7 +210,7 @@ class packed_steps {
   std::vector<std::size_t> sizes_;
   int first_grouped_;
   std::vector<std::optional<packed_convolution>> convolutions_;
-  std::vector<int> last_of_chain_;
+  std::vector<int> last_of_rows_, last_of_chain_, rows_ahead_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer
