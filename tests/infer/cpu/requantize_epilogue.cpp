@@ -39,7 +39,7 @@ void finish(const Epilogue& epilogue, const std::vector<std::int32_t>& sums, boo
     return detail::ops::load<std::int32_t, V>(sums.data() + p * lanes);
   };
   if (from_memory)
-    epilogue.finish_four(sums.data(), y);
+    block.finish_four(0, sums.data());
   else
     block(0, sum(0), sum(1), sum(2), sum(3));
   block(4 * lanes, sum(4));

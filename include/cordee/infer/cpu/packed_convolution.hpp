@@ -101,12 +101,21 @@ class packed_convolution {
     check(wide_limit, c.input_factor);
     to_bytes_.emplace(c, fits_32_bits_);
     if (!fits_32_bits_) return;
-    for (std::size_t k = 0; k < filters; k += V) {
-      const std::size_t count = std::min<std::size_t>(V, filters - k);
-      factors_.emplace_back(std::span(c.factors).subspan(k, count),
-                            std::span(addends).subspan(k, count));
-      shifts_before_ = shifts_before_ || factors_.back().shifts_before();
-    }
+    const auto rescalings = [&](std::vector<rescaling<V>>& to) {
+      for (std::size_t k = 0; k < filters; k += V) {
+        const std::size_t count = std::min<std::size_t>(V, filters - k);
+        to.emplace_back(std::span(c.factors).subspan(k, count),
+                        std::span(addends).subspan(k, count));
+        shifts_before_ = shifts_before_ || to.back().shifts_before();
+      }
+    };
+    rescalings(factors_);
+    if constexpr (requires { kernel_.prefers_zeros(); })
+      if (kernel_.prefers_zeros()) {
+        for (std::size_t k = 0; k < filters; ++k)
+          addends[k] += std::int64_t{initial_[k]} * c.factors[k].multiplier;
+        rescalings(factors_of_zeros_);
+      }
   }
 
   packed_convolution(packed_convolution&&) noexcept = default;
@@ -195,12 +204,15 @@ class packed_convolution {
       return first == nullptr ? first : first + n * (pitch / sizeof(T));
     };
     const lanes32<V> low = lanes32<V>{} + layer_->low, high = lanes32<V>{} + layer_->high;
+    const bool zeros = !factors_of_zeros_.empty();
+    const rescaling<V>* const factors = (zeros ? factors_of_zeros_ : factors_).data();
     const auto run = [&](const auto& epilogue_of) {
       kernel_.run_fused(
           memory, samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_,
-          layer_->zero_point, packed_, initial_.data(), [&](std::size_t n) { return sample(y, n); },
+          layer_->zero_point, packed_, zeros ? nullptr : initial_.data(),
+          [&](std::size_t n) { return sample(y, n); },
           [&](std::size_t n, int f) {
-            return epilogue_of(n, factors_.data() + static_cast<std::size_t>(f));
+            return epilogue_of(n, factors + static_cast<std::size_t>(f));
           },
           region);
     };
@@ -211,18 +223,20 @@ class packed_convolution {
                                 bytes{} + static_cast<std::uint8_t>(layer_->high), shifts_before_};
       });
     } else {
+      const std::size_t size = y_size();
       const auto stream = [&]<shortcut_kind Kind>() {
         run([&](std::size_t n, const rescaling<V>* factors) {
           Out* const to = sample(y, n);
-          return stream_epilogue<V, Kind>{factors,
-                                          &rescale_residual_,
-                                          &(copy == nullptr ? *to_bytes_ : *copy).rescale(),
-                                          to,
-                                          sample(residual, n),
-                                          copy == nullptr ? nullptr : copy_behind(to),
-                                          low,
-                                          high,
-                                          shifts_before_};
+          return stream_epilogue<V, Kind>{
+              factors,
+              &rescale_residual_,
+              &(copy == nullptr ? *to_bytes_ : *copy).rescale(),
+              to,
+              sample(residual, n),
+              copy == nullptr ? nullptr : reinterpret_cast<std::uint8_t*>(to + size),
+              low,
+              high,
+              shifts_before_};
         });
       };
       residual == nullptr            ? stream.template operator()<shortcut_kind::none>()
@@ -286,9 +300,11 @@ class packed_convolution {
     }
   }
   [[nodiscard]] std::uint8_t* copy_behind(Activation auto* y) const {
+    return reinterpret_cast<std::uint8_t*>(y + y_size());
+  }
+  [[nodiscard]] std::size_t y_size() const {  // numbers of a sample
     const extent out = layer_->problem.out();
-    return reinterpret_cast<std::uint8_t*>(
-        y + ops::sample_size(out, ops::channel_block_size<V>(out.channels)));
+    return ops::sample_size(out, ops::channel_block_size<V>(out.channels));
   }
 
   const integer_convolution* layer_;
@@ -297,9 +313,10 @@ class packed_convolution {
   std::int8_t* packed_;                // in weights_, aligned to a cache line
   std::vector<std::int32_t> initial_;  // (K), the zero point's, padded with zeros to blocks
   std::vector<rescaling<V>> factors_;  // (K / V)
-  bool fits_32_bits_ = true;           // every rescaled sum and residual
-  bool offset_in_addends_ = false;     // the output's zero point, of factors_
-  bool shifts_before_ = false;         // any of factors_
+  std::vector<rescaling<V>> factors_of_zeros_;  // of sums without initial_, where tiles prefer them
+  bool fits_32_bits_ = true;                    // every rescaled sum and residual
+  bool offset_in_addends_ = false;              // the output's zero point, of factors_
+  bool shifts_before_ = false;                  // any of factors_
   wide_rescaling<V> rescale_residual_;
   std::optional<stream_bytes<V>> to_bytes_;
 };

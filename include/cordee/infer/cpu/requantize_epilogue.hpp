@@ -42,6 +42,7 @@ struct byte_epilogue {
     rescaling<V> rescale;
     ops::vec<std::uint8_t, 4 * V> low, high;
     std::uint8_t* y;
+    bool shifts_before;
 
     /// Of one pixel, `at` numbers behind y.
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> sum) const {
@@ -56,6 +57,11 @@ struct byte_epilogue {
                                            lanes32<V> d) const {
       store(at, rescale(a), rescale(b), rescale(c), rescale(d));
     }
+    /// The same with sums in memory, and a readable number behind them.
+    [[gnu::always_inline]] void finish_four(std::size_t at, const std::int32_t* sums) const {
+      const four_pixels<V> x = rescaled_four(rescale, shifts_before, sums);
+      store(at, x.a, x.b, x.c, x.d);
+    }
     [[gnu::always_inline]] void store(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
                                       lanes32<V> d) const {
       auto v = packed_bytes<V>(a, b, c, d);
@@ -65,12 +71,7 @@ struct byte_epilogue {
     }
   };
   [[gnu::always_inline]] block of_block(std::size_t b, std::uint8_t* y) const {
-    return {factors[b], low, high, y};
-  }
-  /// Of four adjacent pixels, with sums in memory, and a readable number behind them.
-  [[gnu::always_inline]] void finish_four(const std::int32_t* sums, std::uint8_t* to) const {
-    const four_pixels<V> x = rescaled_four(*factors, shifts_before, sums);
-    of_block(0, to).store(0, x.a, x.b, x.c, x.d);
+    return {factors[b], low, high, y, shifts_before};
   }
   [[gnu::always_inline]] void prefetch(const std::uint8_t* y) const { __builtin_prefetch(y, 1); }
 };
@@ -101,6 +102,7 @@ struct stream_epilogue {
     std::int32_t* y;
     const std::int32_t* residual;
     std::uint8_t* copy;
+    bool shifts_before;
 
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> sum) const {
       const lanes32<V> v = store(at, rescale(sum));
@@ -109,6 +111,11 @@ struct stream_epilogue {
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
                                            lanes32<V> d) const {
       store(at, rescale(a), rescale(b), rescale(c), rescale(d));
+    }
+    /// The same with sums in memory, and a readable number behind them.
+    [[gnu::always_inline]] void finish_four(std::size_t at, const std::int32_t* sums) const {
+      const four_pixels<V> x = rescaled_four(rescale, shifts_before, sums);
+      store(at, x.a, x.b, x.c, x.d);
     }
     [[gnu::always_inline]] void store(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
                                       lanes32<V> d) const {
@@ -146,12 +153,8 @@ struct stream_epilogue {
             high,
             to,
             Kind == shortcut_kind::none ? nullptr : residual + at,
-            copy == nullptr ? nullptr : copy + at};
-  }
-  /// Of four adjacent pixels, with sums in memory, and a readable number behind them.
-  [[gnu::always_inline]] void finish_four(const std::int32_t* sums, std::int32_t* to) const {
-    const four_pixels<V> x = rescaled_four(*factors, shifts_before, sums);
-    of_block(0, to).store(0, x.a, x.b, x.c, x.d);
+            copy == nullptr ? nullptr : copy + at,
+            shifts_before};
   }
   [[gnu::always_inline]] void prefetch(const std::int32_t* to) const {
     __builtin_prefetch(to, 1);

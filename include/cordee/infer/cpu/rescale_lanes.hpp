@@ -88,6 +88,24 @@ class rescaling {
       }
     }
   }
+  /// Member by member, into registers: g++ copies the whole in halves of them through memory, and
+  /// loads of registers wait until all such stores are complete.
+  [[gnu::always_inline]] rescaling(const rescaling& f)
+      : before_(f.before_),
+        after_(f.after_),
+        multiplier_(f.multiplier_),
+        odd_multiplier_(f.odd_multiplier_),
+        even_rounding_(f.even_rounding_),
+        odd_rounding_(f.odd_rounding_) {}
+  [[gnu::always_inline]] rescaling& operator=(const rescaling& f) {
+    before_ = f.before_;
+    after_ = f.after_;
+    multiplier_ = f.multiplier_;
+    odd_multiplier_ = f.odd_multiplier_;
+    even_rounding_ = f.even_rounding_;
+    odd_rounding_ = f.odd_rounding_;
+    return *this;
+  }
   [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
     x = x << before_;
     return upper_halves<V>(even_products<V>(x, multiplier_) + even_rounding_,

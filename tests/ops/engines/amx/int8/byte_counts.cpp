@@ -61,9 +61,9 @@ struct counting_epilogue {
   struct block {
     counted_slices* slices;
     void operator()(std::size_t, const vec<std::int32_t, V>&) const { slices->add(0.5, 1); }
+    void finish_four(std::size_t, const std::int32_t*) const { slices->add(1, 4); }
   };
   block of_block(std::size_t, std::uint8_t*) const { return {slices}; }
-  void finish_four(const std::int32_t*, std::uint8_t*) const { slices->add(1, 4); }
   void prefetch(const std::uint8_t*) const {}
 };
 

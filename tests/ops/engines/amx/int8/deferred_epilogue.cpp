@@ -25,11 +25,11 @@ struct adding_epilogue {
     void operator()(std::size_t at, vec<std::int32_t, V> sum) const {
       store<std::int32_t, V>(y + at, sum + added);
     }
+    void finish_four(std::size_t at, const std::int32_t* sums) const {
+      for (std::size_t p = 0; p < 4; ++p) (*this)(at + p * V, load<std::int32_t, V>(sums + p * V));
+    }
   };
   [[nodiscard]] block of_block(std::size_t, std::int32_t* y) const { return {added, y}; }
-  void finish_four(const std::int32_t* sums, std::int32_t* y) const {
-    for (int p = 0; p < 4; ++p) of_block(0, y + p * V)(0, load<std::int32_t, V>(sums + p * V));
-  }
   void prefetch(const std::int32_t*) const {}
 };
 
@@ -54,15 +54,17 @@ TEST_CASE("deferred_epilogue: every pixel of all runs once, in slices of at most
   add(0, 2, 3, 6, 0);
   add(1, 0, 0, 3, 6);
   CHECK(epilogue.slices() == 3);
-  epilogue.run_slice();
+  epilogue.run_slices(1);
   CHECK(epilogue.slices() == 2);
-  add(1, 1, 8, 1, 9);  // while others wait
+  add(1, 1, 8, 1, 9);      // while others wait
+  epilogue.run_slices(2);  // of two runs
+  CHECK(epilogue.slices() == 1);
   epilogue.finish();
   CHECK(epilogue.slices() == 0);
   CHECK(y == wanted);
   add(0, 0, 1, 4, 8);
   CHECK(epilogue.slices() == 1);
   epilogue.finish();
-  epilogue.run_slice();  // nothing is left
+  epilogue.run_slices(3);  // nothing is left
   CHECK(y == wanted);
 }

@@ -105,10 +105,12 @@ class byte_correlation_by_tiles {
   /// As run_samples, but an epilogue makes y of the sums, as in engine `direct`'s, while the next
   /// products are computed.
   static constexpr bool fuses = V == 16;
+  /// Whether run_fused is faster if all sums begin with zero.
+  [[nodiscard]] static constexpr bool prefers_zeros() { return true; }
   template <class X, class ToBytes, class Y, class EpilogueOf>
   void run_fused(byte_scratch& memory, std::size_t samples, const X& x_of, const ToBytes& to_bytes,
                  int zero_point, const std::int8_t* packed,
-                 const std::int32_t* initial,  // (K/V, V): of the sums
+                 const std::int32_t* initial,  // (K/V, V): of the sums; null: zeros
                  const Y& y_of, const EpilogueOf& epilogue_of, const byte_region& r) const {
     deferred_epilogue<V, Y, EpilogueOf> epilogue(y_of, epilogue_of, out_.pixels());
     run_region(memory, samples, x_of, to_bytes, zero_point, packed, initial, epilogue, r);
@@ -210,7 +212,7 @@ class byte_correlation_by_tiles {
                         .x_phase = planes_.phase(b.rows),
                         .x_row = planes_.row(),
                         .w = packed + f / 2 * packed_.pair_size,
-                        .initial = initial + f * V,
+                        .initial = initial == nullptr ? nullptr : initial + f * V,
                         .sums = b.sums,
                         .sums_block = chunk_pixels * V,
                         .groups = planes_.groups,

@@ -4,9 +4,10 @@
 // The kernel of engine `amx` for bytes: 32 pixels x two blocks of V filters, or half of either.
 //
 // Two tiles of 16 pixels and two of weights are loaded for four products, which take 16 cycles
-// each; a load takes 8 from the first-level cache, and up to 20 from the second. The sums begin as
-// a row of initial values, which a tile load with a pitch of zero repeats for every pixel. Between
-// the steps the epilogue of the sums before is computed (deferred_epilogue.hpp).
+// each; a load takes 8 from the first-level cache, and up to 20 from the second. The sums begin
+// with zeros, or as a row of initial values, which a tile load with a pitch of zero repeats for
+// every pixel. Between the steps the epilogue of the sums before is computed
+// (deferred_epilogue.hpp).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ struct byte_tile_memory {
   std::ptrdiff_t x_step = 0;        // from pixel to pixel
   std::ptrdiff_t x_group = 0, x_phase = 0, x_row = 0;
   const std::int8_t* w = nullptr;         // (groups, window rows, window tiles, 2, 16, V, 4)
-  const std::int32_t* initial = nullptr;  // (2, V)
+  const std::int32_t* initial = nullptr;  // (2, V); null: zeros
   std::int32_t* sums = nullptr;           // (2, sums_block / V, V)
   std::ptrdiff_t sums_block = 0;
   int groups = 0, phases = 0, window_rows = 0, window_tiles = 0;
@@ -49,10 +50,17 @@ template <int V, int M, int N, TileUnit Unit, class Epilogue>
   const char* prefetch = at.prefetch;
   constexpr std::ptrdiff_t weight_row = 4 * V, weight_tile = tile_rows * weight_row;
   const std::ptrdiff_t step = at.x_step, next = tile_rows * step;
-  unit.template load<0>(at.initial, 0);
-  if constexpr (N > 1) unit.template load<1>(at.initial + V, 0);
-  if constexpr (M > 1) unit.template load<2>(at.initial, 0);
-  if constexpr (M > 1 && N > 1) unit.template load<3>(at.initial + V, 0);
+  if (at.initial == nullptr) {
+    unit.template zero<0>();
+    if constexpr (N > 1) unit.template zero<1>();
+    if constexpr (M > 1) unit.template zero<2>();
+    if constexpr (M > 1 && N > 1) unit.template zero<3>();
+  } else {
+    unit.template load<0>(at.initial, 0);
+    if constexpr (N > 1) unit.template load<1>(at.initial + V, 0);
+    if constexpr (M > 1) unit.template load<2>(at.initial, 0);
+    if constexpr (M > 1 && N > 1) unit.template load<3>(at.initial + V, 0);
+  }
   const std::int8_t* w = at.w;
   for (int g = 0; g < at.groups; ++g) {
     const std::uint8_t* x = at.x + g * at.x_group;
@@ -73,7 +81,7 @@ template <int V, int M, int N, TileUnit Unit, class Epilogue>
           unit.template add_bytes<2, 5, 6>();
         }
         if constexpr (M > 1 && N > 1) unit.template add_bytes<3, 5, 7>();
-        for (int k = 0; k < slices; ++k) epilogue.run_slice();
+        if (slices > 0) epilogue.run_slices(slices);
       }
       const bool last_phase = ++phase == at.phases;
       x += last_phase ? at.x_row - (at.phases - 1) * at.x_phase : at.x_phase;

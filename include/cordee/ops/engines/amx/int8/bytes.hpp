@@ -65,6 +65,7 @@ class permitted_byte_correlation {
                    r);
     });
   }
+  [[nodiscard]] bool prefers_zeros() const { return permitted_; }
   [[nodiscard]] byte_region region_of(core::equal_part part) const {
     return with_kernel([&](const auto& by) { return by.region_of(part); });
   }

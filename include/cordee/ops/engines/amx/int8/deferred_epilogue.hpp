@@ -7,6 +7,7 @@
 // a block of filters, between its steps. What takes longer than the products delays them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ struct immediate_epilogue {
   const Consume& consume;
 
   [[nodiscard]] static constexpr int slices() { return 0; }
-  static void run_slice() {}
+  static void run_slices(int) {}
   static void finish() {}
   void add(std::size_t sample, const byte_sums_chunk& sums) { consume(sample, sums); }
 };
@@ -36,7 +37,7 @@ class deferred_epilogue {
   deferred_epilogue(const Y& y_of, const EpilogueOf& epilogue_of, std::size_t pixels)
       : y_of_(y_of), epilogue_of_(epilogue_of), pixels_(pixels) {}
 
-  /// So many calls of run_slice are left.
+  /// So many slices are left.
   [[nodiscard]] int slices() const { return slices_; }
 
   /// The sums of one block of filters, at most 32 pixels, which stay in memory.
@@ -44,32 +45,36 @@ class deferred_epilogue {
     runs_[static_cast<std::size_t>(count_++)] = {sample, sums};
     slices_ += static_cast<int>((sums.pixels + 3) / 4);
   }
-  [[gnu::always_inline]] void run_slice() {
-    if (slices_ == 0) return;
-    --slices_;
-    const auto& [sample, sums] = runs_[static_cast<std::size_t>(first_)];
-    const auto f = static_cast<std::size_t>(sums.filter_block);
-    auto* const y = y_of_(sample) + (f * pixels_ + sums.first) * V;
-    const auto epilogue = epilogue_of_(sample, sums.filter_block);
-    if (pixel_ + 4 <= sums.pixels) {
-      constexpr std::size_t to_line = 64 / sizeof *y;
+  /// At most n. Out of line: a kernel's registers hold tiles' addresses, these the epilogue's.
+  [[gnu::noinline]] void run_slices(int n) {
+    for (n = std::min(n, slices_); n > 0;) {
+      const run& r = runs_[static_cast<std::size_t>(first_)];
+      const byte_sums_chunk& sums = r.sums;
+      const auto f = static_cast<std::size_t>(sums.filter_block);
+      auto* const y = y_of_(r.sample) + (f * pixels_ + sums.first) * V;
+      const auto epilogue = epilogue_of_(r.sample, sums.filter_block);
+      const auto block = epilogue.of_block(0, y);  // in registers for all slices of this run
+      const int here = std::min(n, static_cast<int>((sums.pixels - pixel_ + 3) / 4));
+      n -= here;
+      slices_ -= here;
+      const std::size_t end = std::min(pixel_ + 4 * static_cast<std::size_t>(here), sums.pixels);
+      const std::int32_t* from = sums.sums;
+      std::size_t pixel = pixel_;
+      for (; pixel + 4 <= end; pixel += 4) {
+        constexpr std::size_t to_line = 64 / sizeof *y;
 #pragma GCC unroll 4
-      for (std::size_t k = 0; k < 4 * V; k += to_line)
-        epilogue.prefetch(y + (pixel_ + sums.next) * V + k);
-      epilogue.finish_four(sums.sums + pixel_ * V, y + pixel_ * V);
-      pixel_ += 4;
-    } else {
-      const auto finish_pixel = epilogue.of_block(0, y);
-      for (; pixel_ < sums.pixels; ++pixel_)
-        finish_pixel(pixel_ * V, load<std::int32_t, V>(sums.sums + pixel_ * V));
+        for (std::size_t k = 0; k < 4 * V; k += to_line)
+          epilogue.prefetch(y + (pixel + sums.next) * V + k);
+        block.finish_four(pixel * V, from + pixel * V);
+      }
+      for (; pixel < end; ++pixel) block(pixel * V, load<std::int32_t, V>(from + pixel * V));
+      pixel_ = pixel;
+      if (pixel_ < sums.pixels) return;
+      pixel_ = 0;
+      if (++first_ == count_) first_ = count_ = 0;
     }
-    if (pixel_ < sums.pixels) return;
-    pixel_ = 0;
-    if (++first_ == count_) first_ = count_ = 0;
   }
-  void finish() {
-    while (slices_ > 0) run_slice();
-  }
+  void finish() { run_slices(slices_); }
 
  private:
   struct run {
