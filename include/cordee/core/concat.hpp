@@ -103,6 +103,7 @@ class message {
   [[gnu::cold, gnu::noinline]] void add(const part& p) {
     if (size_ < most_parts) parts_[size_++] = p;
   }
+  [[gnu::cold, gnu::noinline]] void add(const char* s) { add(part(s)); }
   [[nodiscard]] std::string text() const { return join(parts_, size_); }
 
  private:

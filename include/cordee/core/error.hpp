@@ -20,8 +20,9 @@ namespace cordee::inline CORDEE_ABI {
 class error : public std::runtime_error {
  public:
   /// Makes an error; `location` is by default the line that makes it.
-  explicit error(const std::string& message,
-                 std::source_location location = std::source_location::current())
+  [[gnu::cold,
+    gnu::noinline]] explicit error(const std::string& message,
+                                   std::source_location location = std::source_location::current())
       : std::runtime_error(message), location_(location) {}
 
   /// Where the error was made. `what()` does not include it.
@@ -55,7 +56,7 @@ class out_of_memory : public error {
 
 // Out of line, so that each of the hundreds of preconditions costs a comparison and a call.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_usage_error(
-    const char* message, const std::source_location& location) {
+    const char* message, std::source_location location) {
   throw usage_error(concat(message, " (", location.file_name(), ":", location.line(), ")"));
 }
 }  // namespace detail::core

@@ -45,6 +45,11 @@ class growing_bytes {
     if (size > size_) std::memset(static_cast<std::byte*>(data_) + size_, 0, size - size_);
     size_ = size;
   }
+  /// Requires that `value` is not one of these bytes.
+  [[gnu::noinline]] void append(const void* value, std::size_t size) {
+    resize(size_ + size);
+    std::memcpy(static_cast<std::byte*>(data_) + size_ - size, value, size);
+  }
 
  private:
   void* data_ = nullptr;
@@ -74,8 +79,7 @@ class pod_vector {
   void clear() { resize(0); }
   void resize(std::size_t size) { bytes_.resize(size * sizeof(T)); }
   void push_back(T value) {  // by value: it may be an element, which growth moves
-    resize(size() + 1);
-    back() = value;
+    bytes_.append(&value, sizeof value);
   }
   void pop_back() { resize(size() - 1); }
 
