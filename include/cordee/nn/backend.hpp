@@ -78,7 +78,7 @@ struct backend {
       !D::host_memory && detail::precision::StorageOnly<number>;
 
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
-  static constexpr std::size_t numbers(const extent& e) {
+  [[gnu::noinline]] static constexpr std::size_t numbers(const extent& e) {
     return ops::sample_size(e, block(e.channels));
   }
 };

@@ -106,7 +106,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
     y_ = nullptr;
   }
   /// y again, until the gradients are computed.
-  const number* restore_output(const backward_pass<B>& pass)
+  [[gnu::noinline]] const number* restore_output(const backward_pass<B>& pass)
     requires(B::restores_outputs)
   {
     if (y_ == nullptr) {
@@ -300,7 +300,8 @@ class batch_norm_node : batch_norm_placement<B, V> {
     ops::batch_norm_problem problem;
     ops::statistics_allreduce allreduce;
   };
-  [[nodiscard]] backward_arguments backward_problem(const backward_pass<B>& pass) const {
+  [[nodiscard, gnu::noinline]] backward_arguments backward_problem(
+      const backward_pass<B>& pass) const {
     if (count_ == problem_.frozen_count) return {{problem_.in}, {}};  // statistics are constants
     return {problem_, pass.batch_norm_allreduce};
   }

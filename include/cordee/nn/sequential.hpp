@@ -139,7 +139,9 @@ struct noted_layer {
 class sequence_layout {
  public:
   /// `bounds`: the activations before each layer, and before the end.
-  sequence_layout(layout_builder& layout, std::span<const noted_layer> layers, buffer_sizes* bounds)
+  [[gnu::cold, gnu::noinline]] sequence_layout(layout_builder& layout,
+                                               std::span<const noted_layer> layers,
+                                               buffer_sizes* bounds)
       : layout_(layout),
         layers_(layers),
         bounds_(bounds),
