@@ -15,9 +15,11 @@
 #include <vector>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/checks/pairing.hpp>
+#include <cordee/train/step/shard.hpp>
 
 namespace matrix {
 
@@ -29,22 +31,48 @@ struct any_exact {
   static constexpr int slots = 4;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
-  using view = optimizer_view<float, cpu, slots>;
-  std::function<void(const view&, const step_info&)> step;
-  std::function<void(const view&)> start;
+  /// Its passes over the views of a device; none of parts where the optimizer needs whole tensors.
+  template <class D>
+  struct passes {
+    using view = optimizer_view<float, D, slots>;
+    std::function<void(const view&, const step_info&, typename D::stream)> step;
+    std::function<void(const view&, typename D::stream)> start;
+  };
+  using shard_device = cordee::detail::train::shard_device;
+  passes<cpu> whole;
+  passes<shard_device> parts;
 
   template <class O>
   explicit any_exact(const O& optimizer) {
     static_assert(O::needs == agreement::exact && cordee::detail::optim::is_eager<O> &&
                   O::slots <= slots);
+    set(optimizer, whole);
+    if constexpr (!cordee::detail::train::needs_whole_tensors<O>()) set(optimizer, parts);
+  }
+  void initialize(const passes<cpu>::view& v, cpu::stream s) const { whole.start(v, s); }
+  void initialize(const passes<shard_device>::view& v, shard_device::stream s) const {
+    parts.start(v, s);
+  }
+  void accept(const passes<cpu>::view& v, const step_info& info, cpu::stream s) const {
+    whole.step(v, info, s);
+  }
+  void accept(const passes<shard_device>::view& v, const step_info& info,
+              shard_device::stream s) const {
+    parts.step(v, info, s);
+  }
+
+ private:
+  template <class O, class D>
+  static void set(const O& optimizer, passes<D>& to) {
+    using view = typename passes<D>::view;
     const auto own = [](const view& v) { return cordee::detail::optim::inner_view<O::slots>(v); };
-    step = [=](const view& v, const step_info& info) { optimizer.accept(own(v), info, {}); };
-    start = [=](const view& v) {
-      cordee::detail::optim::initialize_slots(optimizer, own(v), cpu::stream{});
+    to.step = [=](const view& v, const step_info& info, typename D::stream s) {
+      optimizer.accept(own(v), info, s);
+    };
+    to.start = [=](const view& v, typename D::stream s) {
+      cordee::detail::optim::initialize_slots(optimizer, own(v), s);
     };
   }
-  void initialize(const view& v, cpu::stream) const { start(v); }
-  void accept(const view& v, const step_info& info, cpu::stream) const { step(v, info); }
 };
 
 /// The spectral radius of a reducer that mixes; others have none.
@@ -105,6 +133,46 @@ auto wrapped(const R& r) {
   }
 }
 
+/// Any sharded reducer.
+struct any_sharded {
+  using communicator_type = threads;
+  static constexpr agreement offers = agreement::exact;
+  static constexpr bool lossless = true, shards_update = true;
+  static constexpr int slots = 0;
+
+  threads comm;
+  bool masters;
+  std::function<std::size_t(std::size_t)> scratch_size;
+  std::function<cordee::detail::comm::number_range(std::size_t)> range_of;
+  std::function<void(bucket_view<float, cpu, 0>, const step_info&)> mix_bucket;
+  std::function<void(span_on<float, cpu>)> gather_ranges;
+
+  template <class R>
+  explicit any_sharded(const sharded<R>& r)
+      : comm(r.comm),
+        masters(r.masters),
+        scratch_size([r](std::size_t n) { return r.template scratch<float>(n); }),
+        range_of([r](std::size_t n) { return r.own_range(n); }),
+        mix_bucket([r](const auto& m, const step_info& info) { r.mix(m, info, cpu::stream{}); }),
+        gather_ranges([r](span_on<float, cpu> x) { r.gather(x, cpu::stream{}); }) {}
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return scratch_size(n);
+  }
+  [[nodiscard]] auto own_range(std::size_t n) const { return range_of(n); }
+  void mix(bucket_view<float, cpu, 0> m, const step_info& info, cpu::stream) const {
+    mix_bucket(m, info);
+  }
+  template <class Real, Device D>
+  void gather(span_on<float, cpu> x, cpu::stream) const {
+    gather_ranges(x);
+  }
+};
+template <class R>
+auto wrapped(const sharded<R>& r) {
+  return any_sharded(r);
+}
+
 /// Makes a reducer of a communicator.
 template <class R>
 using maker = std::function<R(typename R::communicator_type)>;
@@ -126,6 +194,8 @@ constexpr char letter_of(cordee::detail::train::pairing_error error) {
       return 'd';
     case cordee::detail::train::pairing_error::mixing_not_doubly_stochastic:
       return 'c';
+    case cordee::detail::train::pairing_error::update_not_divisible:
+      return 'e';
     default:
       return ' ';
   }

@@ -52,13 +52,15 @@ class small_residual_network
   }
 
   // With a type-erased callback: compiled once, not for every trainer.
-  void backward(const packed_parameters& in, span_on<float, cpu> gradients, write_mode mode,
+  void backward(const packed_parameters& in,
+                cordee::detail::device::plane_part<float, cpu> gradients, write_mode mode,
                 const std::function<void(std::size_t)>& ready, cpu::stream s) {
     network::backward(in, gradients, mode, ready, s);
   }
   template <class Ready>
     requires cordee::detail::nn::is_observed<Ready>
-  void backward(const packed_parameters& in, span_on<float, cpu> gradients, write_mode mode,
+  void backward(const packed_parameters& in,
+                cordee::detail::device::plane_part<float, cpu> gradients, write_mode mode,
                 const Ready& ready, cpu::stream s) {
     network::backward(in, gradients, mode, ready, s);
   }

@@ -26,17 +26,17 @@ struct column {
   std::string name;
   std::vector<cell> cells;
 };
-template <class O>
+template <class O, class Named = O>
 column try_with_all_reducers(const std::string& name, const O& optimizer, double learning_rate) {
   if constexpr (O::needs == agreement::exact && !std::is_same_v<O, any_exact> &&
                 !cordee::detail::train::HasPreconditioner<O>)
-    return try_with_all_reducers(name, any_exact(optimizer), learning_rate);
+    return try_with_all_reducers<any_exact, Named>(name, any_exact(optimizer), learning_rate);
   else {
     column all{name, {}};
     for (const named_reducer& one : reducers)
       all.cells.push_back(std::visit(
           [&](const auto& make) {
-            return pair(optimizer, learning_rate * one.learning_rate, make);
+            return pair<Named>(optimizer, learning_rate * one.learning_rate, make);
           },
           one.make));
     return all;

@@ -61,12 +61,14 @@ cell attempt(const O& optimizer, const R& reducer, double learning_rate) {
 }
 
 /// The cell of an optimizer and the reducer that `make` makes: four ranks in threads, or one under
-/// self_comm.
-template <class O, class R>
+/// self_comm. `Named`: the optimizer in whose place it is.
+template <class Named, class O, class R>
 cell pair(const O& optimizer, double learning_rate, const maker<R>& make) {
+  using cordee::detail::train::pairing;
   if constexpr (!cordee::detail::train::Compatible<O, R>) {
-    return {
-        cell::outcome::not_compiled, letter_of(cordee::detail::train::pairing<O, R>::error), {}};
+    return {cell::outcome::not_compiled, letter_of(pairing<O, R>::error), {}};
+  } else if (!cordee::detail::train::Compatible<Named, R>) {
+    return {cell::outcome::not_compiled, letter_of(pairing<Named, R>::error), {}};
   } else {
     cell result;
     const auto run = [&](typename R::communicator_type comm) {

@@ -24,7 +24,7 @@ struct named_reducer {
                maker<any_reducer<threads, agreement::exact, false, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 2>>,
                maker<any_reducer<threads, agreement::exact, false, 2, true>>,
-               maker<any_reducer<threads, agreement::mixing, true, 0>>,
+               maker<any_reducer<threads, agreement::mixing, true, 0>>, maker<any_sharded>,
                maker<any_reducer<self_comm, agreement::exact, true, 0>>,
                maker<server<threads, asynchronous>>>
       make;
@@ -82,6 +82,15 @@ inline std::vector<named_reducer> exact_reducers() {
                    return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 10};
                  })});
   all.push_back({"majority_vote", over([](threads comm) { return scaled_votes{{comm}}; })});
+  const auto add_sharded = [&](const std::string& name, auto make, bool masters = false) {
+    all.push_back({name, over([=](threads comm) { return sharded{make(comm), masters}; })});
+  };
+  add_sharded("sharded{ring}", [](threads comm) { return ring{comm}; });
+  add_sharded(
+      "sharded{ring, masters}", [](threads comm) { return ring{comm}; }, true);
+  add_sharded("sharded{torus_ring}", [](threads comm) { return torus_ring{comm}; });
+  add_sharded("sharded{halving_doubling}", [](threads comm) { return halving_doubling{comm}; });
+  add_sharded("sharded{two_shot}", [](threads comm) { return two_shot{comm}; });
   // From the mean to four times that (orthogonal gradients), at half the learning rate.
   all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});
   return all;

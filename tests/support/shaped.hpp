@@ -32,6 +32,7 @@ template <class O>
 struct shaped {
   static constexpr agreement needs = O::needs;
   static constexpr int slots = O::slots;
+  static constexpr bool whole_tensors = true;  // the shapes are those of whole tensors
 
   O inner{};
 
