@@ -20,22 +20,13 @@
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 
-#include "tests/support/linked_device.hpp"
+#include "tests/support/idle_device.hpp"
 
 using namespace cordee;
 
 namespace {
 
-struct idle_device : support::linked_device {
-  struct stream : support::linked_device::stream {
-    stream() = default;
-    stream(const support::linked_device::stream& s) : support::linked_device::stream(s) {}
-    template <class Kernel>
-    void launch_kernel(std::size_t, const Kernel&) const {}
-  };
-  [[nodiscard]] stream make_stream() const { return support::linked_device::make_stream(); }
-};
-
+using support::idle_device;
 constexpr resnet_options options{.image = {3, 64, 64}, .classes = 1000};
 using net_type = resnet<50, fp16, idle_device, options, tensor_core>;
 

@@ -52,26 +52,31 @@ class sized_gpu {
   void finish(stream) const {}
 };
 
-/// f(layout, pass, numbers in a plane) of a network in 16 or 32 bits, for micro-batches of so many
-/// samples.
-using layout_visitor = std::function<void(const pass_layout&, const pass_memory&, std::size_t)>;
-template <int Depth>
-void visit_layout(int width, int samples, const layout_visitor& f) {
-  const auto visit = [&](const auto& net) {
-    f(net.pass_layout(), net.memory_of_pass(samples), net.plane_size());
-  };
-  if (width == 2)
-    visit(resnet<Depth, fp16, sized_gpu, resnet_options{}, tensor_core>{});
-  else
-    visit(resnet<Depth, fp32, sized_gpu, resnet_options{}, reference>{});
-}
-
 /// Master weights, gradients and momentum in fp32.
 inline memory_plan planes_of(double numbers) {
   memory_plan plan;
   for (const char* const name : {"weights", "gradients", "optimizer slots"})
     plan.add(name, static_cast<std::size_t>(4 * numbers));
   return plan;
+}
+
+/// f(layout, pass, numbers in a plane) of a network in 16 or 32 bits, for micro-batches of so many
+/// samples.
+using layout_visitor = std::function<void(const pass_layout&, const pass_memory&, std::size_t)>;
+template <int Depth>
+void visit_layout(int width, int samples, const layout_visitor& f) {
+  namespace train = cordee::detail::train;
+  const auto visit = [&](auto&& net) {
+    auto& price = net.pass_layout().on_host;
+    const auto planes = planes_of(static_cast<double>(net.plane_size()));
+    price = train::on_host_price(net, planes, net.segments());
+    price.freed -= train::status_bytes(net.segments());  // planes_of has none
+    f(net.pass_layout(), net.memory_of_pass(samples), net.plane_size());
+  };
+  if (width == 2)
+    visit(resnet<Depth, fp16, sized_gpu, resnet_options{}, tensor_core>{});
+  else
+    visit(resnet<Depth, fp32, sized_gpu, resnet_options{}, reference>{});
 }
 
 inline std::string gigabytes(std::size_t bytes) {
@@ -89,6 +94,8 @@ void for_each_policy(const memory_plan& plan, const pass_layout& layout, const p
           f(std::string(p.name),
             train::total_with(plan, p.pass) - layout.packed_on_device + p.packed, p.price);
       });
+  f(std::string("on_host"), plan.total() - layout.on_host.freed,
+    cordee::detail::nn::describe_on_host(layout.on_host.moved));
   if (ranks > 1)
     f(std::string("sharded"), train::total_with_shards(plan, false, ranks),
       "an all-gather of the weights in place of the second half of the all-reduce; on CPUs only");

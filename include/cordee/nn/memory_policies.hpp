@@ -65,6 +65,13 @@ template <class F>
                     "activations and their gradients rounded to 16 bits"});
 }
 
+/// The price of an update by the host of a plane of so many bytes.
+[[gnu::cold]] std::string describe_on_host(std::same_as<std::size_t> auto plane) {
+  return concat(core::grouped(plane),
+                " bytes of gradients to the host and the weights' back in each step, and an update "
+                "there");
+}
+
 /// " This batch fits with ...", by what alone makes `samples` fit into so many bytes.
 [[gnu::cold]] std::string describe_what_fits(const std::same_as<pass_layout> auto& layout,
                                              std::size_t available, int samples) {
@@ -79,6 +86,10 @@ template <class F>
     const std::size_t freed = layout.packed_on_device - std::min(p.packed, layout.packed_on_device);
     if (!p.in_use && p.pass.sum() <= available + freed) add(p.name, p.pass.sum() - freed, p.price);
   });
+  const host_price& on_host = layout.on_host;
+  if (on_host.freed > 0 && pass.sum() <= available + on_host.freed)
+    add("on_host", pass.sum() - std::min(on_host.freed, pass.sum()),
+        describe_on_host(on_host.moved));
   std::size_t micro = 0;
   for (int parts = 2; parts <= samples && micro == 0; ++parts)
     if (const auto n = static_cast<std::size_t>(samples / parts); layout.of(n).sum() <= available)

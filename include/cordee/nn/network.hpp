@@ -219,6 +219,8 @@ class network
   [[nodiscard]] std::size_t bytes_per_sample() const { return pass_.of_sample(); }
   /// What the layers noted of the memory of a pass.
   [[nodiscard]] const detail::nn::pass_layout& pass_layout() const { return pass_; }
+  /// The same, in which a trainer notes its price on the host.
+  [[nodiscard]] detail::nn::pass_layout& pass_layout() { return pass_; }
   /// What a training pass of so many samples allocates, by backward_packed where there is one or by
   /// backward.
   [[nodiscard, gnu::cold]] detail::nn::pass_memory memory_of_pass(int samples,

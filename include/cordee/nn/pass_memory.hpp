@@ -127,6 +127,12 @@ struct block_ring {
   }
 };
 
+/// What an update by the host would free of the device's memory, and what it moves over the link
+/// each way in a step; 0: the run has it, or cannot have it.
+struct host_price {
+  std::size_t freed = 0, moved = 0;
+};
+
 /// What the layers of a network note.
 struct pass_layout {
   struct bound_batch_norm {
@@ -144,6 +150,7 @@ struct pass_layout {
   bool host_memory = true;
   std::size_t input = 0;     // bytes of a sample
   std::size_t separate = 0;  // of activations outside of the arena
+  host_price on_host{};      // set by a run that may have it
   // sizes_of, if a block is not resident, else null: without such blocks it is not compiled.
   std::size_t (*arena_with_blocks)(const pass_layout&, std::size_t) = nullptr;
 

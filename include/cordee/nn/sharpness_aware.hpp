@@ -32,6 +32,7 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/option_range.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/device/arena.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/parameter_packing.hpp>
 #include <cordee/nn/uphill.hpp>
@@ -140,6 +141,14 @@ class sharpness_aware : public Net {
       add(trained, first_, direction_, detail::core::isfinite(share) ? share : 0, gradients, s);
     }
     for (std::size_t k = trained.size(); k-- > 0;) ready(k);
+  }
+  /// What it allocates beside the model: gradients, weights uphill as they are and packed, and the
+  /// direction that is kept.
+  [[nodiscard, gnu::cold]] std::size_t uphill_bytes() const {
+    const std::span<const segment> all = Net::segments();
+    const std::size_t plane = arena<real, D>::size_of_plane(all) * sizeof(real);
+    const auto packed = uphill_packed_.span();
+    return (sharpness.period > 1 ? 4 : 3) * plane + packed.size * sizeof(packed.data[0]);
   }
   /// Metrics at the weights themselves.
   [[nodiscard]] metrics read_metrics(stream) const { return metrics_; }

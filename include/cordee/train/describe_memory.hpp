@@ -16,10 +16,8 @@
 #include <cordee/nn/memory_policies.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
-#include <cordee/train/step/host_buckets.hpp>
 #include <cordee/train/step/memory_plan.hpp>
-#include <cordee/train/step/step.hpp>
-#include <cordee/train/step/step_status.hpp>
+#include <cordee/train/step/on_host_price.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -75,27 +73,19 @@ template <class Run, class AddLine>
       with_micro_batches(false, concat("micro-batches of ", samples / 2), samples / 2);
   }
   using O = std::remove_cvref_t<decltype(run.optimizer())>;
-  if constexpr (!Run::device::host_memory && O::needs == agreement::exact && optim::is_eager<O> &&
-                R::slots == 0 && !Quantized<typename Run::precision> && nn::TakesPlanePart<M>) {
-    const std::size_t plane = run.weights().size * sizeof(typename Run::Real),
-                      planes = (2 + static_cast<std::size_t>(O::slots)) * plane;
-    const std::size_t limit = on_host_bucket_bytes / sizeof(typename Run::Real);
-    const std::size_t ring = largest_pair(host_buckets(run.model(), run.segments(), run.segments(),
-                                                       limit, sizeof(typename Run::Real))) *
-                             sizeof(typename Run::Real);
-    const std::size_t status = 3 * sizeof(double) * run.segments().size() + sizeof(step_status);
-    const std::size_t moved =
-        plan.bytes("weights") + plan.bytes("gradients") + plan.bytes("optimizer slots") + status;
+  if constexpr (MayUpdateOnHost<M, O, R>) {
     std::size_t packed = 0;  // gradients, until a bucket is complete
     if constexpr (has_pass)
       packed = run.model().memory_of_pass(samples).sum() -
                run.model().memory_of_pass(samples, false).sum();
+    const std::size_t plane = run.weights().size * sizeof(typename Run::Real),
+                      planes = (2 + static_cast<std::size_t>(O::slots)) * plane;
     add_policy(on_host, "on_host",
-               on_host ? plan.total() - plan.bytes("gradients") + planes + status + packed
-                       : plan.total() - moved - packed + ring,
-               concat(core::grouped(plane),
-                      " bytes of gradients to the host and the weights' back "
-                      "in each step, and an update there"));
+               on_host
+                   ? plan.total() - plan.bytes("gradients") + planes +
+                         status_bytes(run.segments()) + packed
+                   : plan.total() - packed - on_host_price(run.model(), plan, run.segments()).freed,
+               nn::describe_on_host(plane));
   }
   constexpr bool shards = comm::ShardsUpdate<R>;
   constexpr bool can_shard =

@@ -4,6 +4,7 @@
 // What a run states before its first step, beside what it allocates; on an emulated GPU it is
 // tests/train/trainer_emulated.cpp, of a sharded update tests/train/step/shard.cpp.
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/nn/resnet.hpp>
+#include <cordee/nn/sharpness_aware.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/precision/bf16.hpp>
@@ -85,6 +87,20 @@ TEST_CASE("memory_plan: a run on the CPU allocates what it states") {
   CHECK(in_use() - before >= stated - rounding);
   // A plane of the weights is more than that.
   CHECK(rounding < static_cast<double>(2 * plain_net::plane_size() * sizeof(float)));
+
+  for (const int period : {1, 2}) {  // beside the same run without
+    CAPTURE(period);
+    const double between = in_use();
+    sharpness_aware<plain_net> uphill{{.period = period}, plain_net{cpu(1)}};
+    trainer climbs{uphill, lars{}, steady, ring{self_comm{}}};
+    for (int k = 0; k < 2; ++k) (void)climbs.step(std::array{images}, 0);
+    const std::size_t more = climbs.plan_memory(samples).total() - run.plan_memory(samples).total();
+    CHECK(more == uphill.uphill_bytes());
+    // Of 5 buffers, and of small vectors that both runs have.
+    constexpr double of_buffers = 6 * 2 * 4096;
+    const double found = (in_use() - between) - (between - before);
+    CHECK(std::abs(found - static_cast<double>(more)) <= of_buffers);
+  }
 }
 #else
 TEST_CASE("memory_plan: a run on the CPU allocates what it states") {

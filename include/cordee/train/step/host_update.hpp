@@ -42,6 +42,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/train/step/host_buckets.hpp>
+#include <cordee/train/step/on_host_price.hpp>
 #include <cordee/train/step/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -71,15 +72,15 @@ class host_update {
                 "skips_frozen_gradients");
 
   template <class O>
-  [[gnu::cold]] host_update(const D& device, P& planes, const O& optimizer,
+  [[gnu::cold]] host_update(const M& model, P& planes, const O& optimizer,
                             std::span<const bucket> buckets, const trainer_options& options)
-      : device_(device),
+      : device_(model.get_device()),
         planes_(planes),
         buckets_(buckets),
         index_(planes.table(), buckets),
         rounds_(optimizer.round_gradients),
         host_(optimizer.threads > 0 ? cpu(optimizer.threads) : cpu()),
-        link_(device.make_stream()),
+        link_(device_.make_stream()),
         capacity_(largest_pair(buckets)),
         places_{this,
                 [](void* self, std::size_t segment) {
@@ -103,8 +104,8 @@ class host_update {
     expects(!options.measure_gradient_noise,
             "on_host: measure_gradient_noise would need norms of each rank's gradients on the GPU: "
             "leave one of them out");
-    ring_ = buffer<std::byte, D>(device, bytes_of(capacity_));
-    if (uses_numbers()) numbers_ = device::pinned<number, D>(device, planes.weights().size);
+    ring_ = buffer<std::byte, D>(device_, bytes_of(capacity_));
+    if (uses_numbers()) numbers_ = device::pinned<number, D>(device_, planes.weights().size);
     own_.resize(buckets.size());
     downloaded_.resize(buckets.size());
     flags_.resize(buckets.size());
@@ -357,9 +358,16 @@ struct host_update_type {
   using type = no_host_update;
 };
 template <class P, class M>
+  requires(MayUpdateOnHost<M, typename P::optimizer, typename P::reducer> &&
+           requires(M m) { m.pass_layout(); })
+struct host_update_type<P, M, false> {
+  using type = noted_host_price<M>;
+};
+template <class P, class M>
 struct host_update_type<P, M, true> {
   using type = host_update<P, M>;
 };
+/// Of a run that updates elsewhere: nothing, or its price on a GPU.
 template <class P, class M>
 using host_update_of = typename host_update_type<P, M, P::on_host>::type;
 

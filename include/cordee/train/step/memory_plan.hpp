@@ -65,6 +65,8 @@ template <class M, class Planes, class Exchange>
     plan.add("packed weights", model.pass_layout().packed_on_device);
   else if constexpr (requires { packed.span().data; })
     plan.add("packed weights", packed.size() * sizeof(*packed.span().data));
+  if constexpr (requires { model.uphill_bytes(); })  // nn/sharpness_aware.hpp
+    plan.add("weights and gradients uphill", model.uphill_bytes());
   if constexpr (requires { model.memory_of_pass(samples); }) {
     const auto pass = model.memory_of_pass(samples, !Planes::on_host);
     plan.add("inputs", pass.inputs);
