@@ -59,7 +59,7 @@ class bucket_exchange {
         scaler_(scaler),
         posts_early_(detail::optim::is_eager<O> && options.overlap),
         measures_noise_(options.measure_gradient_noise),
-        buckets_(cut_buckets(options)),
+        buckets_(buckets_of_run<M, R>(model, memory, optimizer, options)),
         scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.get_device(), buckets_.size()),
         preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()),
@@ -262,16 +262,6 @@ class bucket_exchange {
   static void slice_written(void* self, std::size_t k) {
     auto& own = *static_cast<bucket_exchange*>(self);
     if (own.next_ == k) own.complete_buckets(own.buckets_[k].offset, own.host_.compute());
-  }
-  [[nodiscard, gnu::cold]] std::vector<bucket> cut_buckets(const trainer_options& options) const {
-    using comm_type = typename R::communicator_type;
-    const auto most = bucket_limit_of<device, comm_type>(options, on_host).bytes;
-    const std::size_t limit = comm::message_limit<R>(most) / sizeof(Real);
-    if constexpr (on_host)
-      return host_buckets(model_, planes_.table(), planes_.trainables(), limit,
-                          host_update_of<planes_type, M>::width_of(optimizer_.round_gradients));
-    else
-      return core::make_buckets(planes_.trainables(), limit);
   }
   // Batch norm's statistics are those of `over` ranks; their sums are the courier's where they are
   // work of a stream, whose sums are over all ranks.

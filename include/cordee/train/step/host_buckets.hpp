@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buckets of an update by the host (host_update.hpp): those of any run, but that a large
-// segment is several of them, where the model writes its gradient in slices.
+// The buckets of a run. Where the host updates (host_update.hpp), a large segment is several of
+// them if the model writes its gradient in slices.
 #pragma once
 
 #include <concepts>
@@ -11,8 +11,11 @@
 #include <span>
 #include <vector>
 
+#include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/precision/precision.hpp>
+#include <cordee/train/step/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -61,6 +64,29 @@ template <class M>
     return cut;
   }
   return whole;
+}
+
+/// The GPU's bytes for a number of the gradient, which may be rounded to the precision there.
+template <class Precision>
+constexpr std::size_t gradient_width(bool rounds) {
+  return sizeof(typename Precision::master) +
+         (rounds ? sizeof(typename precision::activation_of<Precision>::type) : 0);
+}
+
+/// The buckets of a run of these planes, by the limits of its options and its reducer R.
+template <class M, class R, class Planes, class O>
+[[gnu::cold]] std::vector<bucket> buckets_of_run(const M& model, const Planes& planes,
+                                                 const O& optimizer,
+                                                 const trainer_options& options) {
+  using device = typename M::device;
+  const bucket_limit most =
+      bucket_limit_of<device, typename R::communicator_type>(options, Planes::on_host);
+  const std::size_t limit = comm::message_limit<R>(most.bytes) / sizeof(typename Planes::real);
+  if constexpr (Planes::on_host)
+    return host_buckets(model, planes.table(), planes.trainables(), limit,
+                        gradient_width<typename M::precision>(optimizer.round_gradients));
+  else
+    return core::make_buckets(planes.trainables(), limit);
 }
 
 /// Which buckets the segments of a table are in, those that are not frozen.

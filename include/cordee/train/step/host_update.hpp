@@ -113,10 +113,6 @@ class host_update {
   host_update(const host_update&) = delete;
   host_update& operator=(const host_update&) = delete;
 
-  /// The device's bytes for a number of the gradient.
-  static constexpr std::size_t width_of(bool rounds) {
-    return sizeof(Real) + (rounds ? sizeof(number) : 0);
-  }
   /// Whether gradients are rounded before they are copied, with the loss scale in them.
   [[nodiscard]] bool rounds() const { return rounds_; }
   /// Where backward writes gradients.
@@ -270,7 +266,9 @@ class host_update {
   };
 
   [[nodiscard]] bool uses_numbers() const { return rounds_ || packs_numbers; }
-  [[nodiscard]] std::size_t bytes_of(std::size_t n) const { return n * width_of(rounds_); }
+  [[nodiscard]] std::size_t bytes_of(std::size_t n) const {
+    return n * gradient_width<typename M::precision>(rounds_);
+  }
   // Of bucket k, as numbers of `width` bytes, behind so many of type Real.
   [[nodiscard]] std::byte* memory_of(std::size_t k, std::size_t width, std::size_t behind) {
     if (own_[k].size() > 0) return own_[k].span().data + behind * sizeof(Real);
