@@ -169,12 +169,9 @@ class batch_norm_node : batch_norm_placement<B, V> {
     }
     const auto t = take_statistics(pass, x);
     ops::normalized_input<number, real> sum{problem_, t, false, has_statistics_ && is_rounded_};
-    if (is_left) {
-      sum.shortcut = shortcut.norm;
-      sum.is_shortcut_rounded = shortcut.is_rounded;
-    } else {
-      sum.residual = residual;
-    }
+    sum.shortcut = shortcut.norm;
+    sum.is_shortcut_rounded = is_left && shortcut.is_rounded;
+    if (!is_left) sum.residual = residual;
     (void)next.read_sum(pass, sum);
     return y_;
   }

@@ -103,7 +103,7 @@ struct random_matching {
             "random_matching: the number of ranks must be even; ring and one_peer serve any "
             "number");
     std::vector<int> order(static_cast<std::size_t>(size));
-    for (int i = 0; int& rank : order) rank = i++;
+    for (int i = 0; int& any : order) any = i++;
     random_sequence random(seed, purpose::matching, 0, static_cast<std::uint64_t>(round));
     std::size_t position = 0;
     for (std::size_t i = order.size(); i-- > 0;) {

@@ -217,18 +217,18 @@ class packed_convolution {
           region);
     };
     if constexpr (sizeof(Out) == 1) {
-      run([&](std::size_t, const rescaling<V>* factors) {
+      run([&](std::size_t, const rescaling<V>* of_filters) {
         using bytes = ops::vec<std::uint8_t, 4 * V>;
-        return byte_epilogue<V>{factors, bytes{} + static_cast<std::uint8_t>(layer_->low),
+        return byte_epilogue<V>{of_filters, bytes{} + static_cast<std::uint8_t>(layer_->low),
                                 bytes{} + static_cast<std::uint8_t>(layer_->high), shifts_before_};
       });
     } else {
       const std::size_t size = y_size();
       const auto stream = [&]<shortcut_kind Kind>() {
-        run([&](std::size_t n, const rescaling<V>* factors) {
+        run([&](std::size_t n, const rescaling<V>* of_filters) {
           Out* const to = sample(y, n);
           return stream_epilogue<V, Kind>{
-              factors,
+              of_filters,
               &rescale_residual_,
               &(copy == nullptr ? *to_bytes_ : *copy).rescale(),
               to,

@@ -356,7 +356,7 @@ struct host_update_type {
   using type = no_host_update;
 };
 template <class P, class M>
-  requires(MayUpdateOnHost<M, typename P::optimizer, typename P::reducer> &&
+  requires(MayUpdateOnHost<M, typename P::optimizer_type, typename P::reducer_type> &&
            requires(M m) { m.pass_layout(); })
 struct host_update_type<P, M, false> {
   using type = noted_host_price<M>;

@@ -38,8 +38,8 @@ class planes {
   using part = device::plane_part<Real, D>;
   using stream = typename D::stream;
   using real = Real;
-  using optimizer = O;
-  using reducer = R;
+  using optimizer_type = O;
+  using reducer_type = R;
   using segments = std::span<const segment>;  // consecutive ones of the table
   /// Whether all planes are in memory of the host, which the device reads, too (optim/on_host.hpp).
   static constexpr bool on_host = optim::UpdatesOnHost<O>;

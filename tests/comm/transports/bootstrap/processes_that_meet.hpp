@@ -14,8 +14,14 @@
 namespace support {
 
 using namespace cordee;
-using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
+using detail::comm::frame;
+using detail::comm::generation;
+using detail::comm::generation_history;
+using detail::comm::meeting_point;
+using detail::comm::member;
+using detail::comm::poll_until;
+using detail::comm::tcp_connection;
 
 struct process {
   meeting_point point{"127.0.0.1"};

@@ -7,11 +7,11 @@
 // a block of filters, between its steps. What takes longer than the products delays them.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/algorithm.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/amx/tiles/tile_unit.hpp>
 #include <cordee/ops/engines/direct/int8/byte_region.hpp>
