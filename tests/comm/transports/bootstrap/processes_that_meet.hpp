@@ -22,6 +22,7 @@ using detail::comm::meeting_point;
 using detail::comm::member;
 using detail::comm::poll_until;
 using detail::comm::tcp_connection;
+using detail::comm::world_call;
 
 struct process {
   meeting_point point{"127.0.0.1"};
