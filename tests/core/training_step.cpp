@@ -59,6 +59,13 @@ TEST_CASE("metrics: the mean of summed parts is the mean of the whole") {
   CHECK(sum.top5 == whole.top5);
 }
 
+TEST_CASE("metrics: what a model does not count is NaN") {
+  CHECK(std::isnan(metrics{.top1 = -1, .count = 8}.accuracy()));
+  CHECK(std::isnan(metrics{.top1 = -1, .count = 8}.top5_accuracy()));
+  CHECK(std::isnan(metrics{.top1 = 2, .top5 = -1, .count = 8}.top5_accuracy()));
+  CHECK(metrics{.top1 = 2, .top5 = 4, .count = 8}.top5_accuracy() == 0.5);
+}
+
 TEST_CASE("metrics: the mean of no samples is zero, not NaN") {
   CHECK(metrics{}.mean_loss() == 0);
   CHECK(metrics{}.accuracy() == 0);

@@ -165,7 +165,8 @@ struct data_batch : batch<D> {
 struct metrics {
   double loss = 0;  ///< Sum of the samples' losses.
   /// Samples whose label has the largest logit (`top1`), those whose label has one of the five
-  /// largest (`top5`), and all samples. Below 0: a model of your own does not count them.
+  /// largest (`top5`), and all samples. Below 0: a model of your own does not count them; without
+  /// `top1` there is no `top5`.
   std::int64_t top1 = 0, top5 = 0, count = 0;
 
   /// Adds the sums of other samples.
@@ -183,7 +184,7 @@ struct metrics {
   /// Share of samples that `top1` counts, 0 .. 1; 0 without samples, NaN if they are not counted.
   [[nodiscard]] constexpr double accuracy() const { return share(top1); }
   /// As `accuracy`, of `top5`.
-  [[nodiscard]] constexpr double top5_accuracy() const { return share(top5); }
+  [[nodiscard]] constexpr double top5_accuracy() const { return share(top1 < 0 ? top1 : top5); }
 
  private:
   [[nodiscard]] constexpr double share(std::int64_t samples) const {

@@ -194,7 +194,7 @@ class basic_tensorboard {
     if (e.validation && e.validation->count > 0) {
       scalar(k, "validation/loss", e.validation->mean_loss());
       if (e.validation->top1 >= 0) scalar(k, "validation/accuracy", e.validation->accuracy());
-      if (e.validation->top5 >= 0)
+      if (e.validation->top1 >= 0 && e.validation->top5 >= 0)
         scalar(k, "validation/accuracy_top5", e.validation->top5_accuracy());
     }
     flush();
