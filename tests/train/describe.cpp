@@ -186,6 +186,13 @@ TEST_CASE("describe: marks types without describe(), and a gradient that is not 
                   ", of at most 1,048,576 by the device's default, during backward\n"});
 }
 
+TEST_CASE("describe: says when buckets travel") {
+  quadratic<fp64> model;
+  trainer run{model, local_steps{sgd{}, 4}, steady, solo{}};
+  toy_loader feed;
+  check_contains(describe(run, feed, 1), {", after backward, in the steps that average weights\n"});
+}
+
 TEST_CASE("describe: says that the transport decided how long buckets are") {
   quadratic<fp64> model;
   trainer run{model, sgd{}, steady, over_late_comm{}};

@@ -118,6 +118,7 @@ inline std::string instruction_set() {
 template <class Run, detail::train::Feed F, class... Callbacks>
 std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callbacks) {
   using M = typename Run::model_type;
+  using O = std::remove_cvref_t<decltype(run.optimizer())>;
   using Real = typename Run::Real;
   const auto learning_rate = [&](double epoch) { return run.schedule()(epoch); };
   const int ranks = feed.ranks(), micro = feed.accumulate();
@@ -209,11 +210,15 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
                               detail::train::disagreement_radius(run.optimizer(), run.reducer())));
   add_line(
       "exchange",
-      concat(detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
-             " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)), " bytes",
-             detail::train::describe_bucket_limit<M, std::remove_cvref_t<decltype(run.reducer())>>(
-                 run.options(), requires { run.host(); }),
-             run.options().overlap ? ", during backward" : ", after backward"));
+      concat(
+          detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
+          " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)), " bytes",
+          detail::train::describe_bucket_limit<M, std::remove_cvref_t<decltype(run.reducer())>>(
+              run.options(), requires { run.host(); }),
+          run.options().overlap && detail::optim::is_eager<O> ? ", during backward"
+                                                              : ", after backward",
+          requires(const O& o) { o.averages(step_info{}); } ? ", in the steps that average weights"
+                                                            : ""));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
   if constexpr (requires { run.schedule().gain(); })

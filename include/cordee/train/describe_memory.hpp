@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A run's memory for `describe`: its parts, and what it is with and without each policy that
-// changes it, with the price (docs/policies/memory.md).
+// changes it, where that saves bytes, with the price (docs/policies/memory.md).
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include <cordee/nn/memory_policies.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/train/checks/pairing.hpp>
 #include <cordee/train/step/memory_plan.hpp>
 #include <cordee/train/step/on_host_price.hpp>
 
@@ -53,6 +54,7 @@ template <class Run, class AddLine>
                           ": ", plan.describe()));
   const auto add_policy = [&](bool in_use, std::string_view name, std::size_t bytes,
                               const std::string& price) {
+    if (!in_use && bytes >= plan.total()) return;  // a price without a saving
     add_line(in_use ? "  without" : "  with",
              concat(name, " ", core::grouped(bytes), " bytes, at the price of ", price));
   };
@@ -88,8 +90,8 @@ template <class Run, class AddLine>
                nn::describe_on_host(plane));
   }
   constexpr bool shards = comm::ShardsUpdate<R>;
-  constexpr bool can_shard =
-      shards || (requires { requires R::can_shard; } && Run::device::host_memory);
+  constexpr bool can_shard = shards || (requires { requires R::can_shard; } &&
+                                        Run::device::host_memory && divides_update<O>());
   if (can_shard && ranks > 1)
     add_policy(shards, "sharded", total_with_shards(plan, shards, ranks),
                "an all-gather of the weights in place of the second half of the all-reduce");

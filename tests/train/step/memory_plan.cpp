@@ -19,7 +19,9 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/nn/sharpness_aware.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/train/describe_memory.hpp>
@@ -33,9 +35,9 @@ using namespace cordee::detail;
 namespace {
 
 constexpr int samples = 16;
-template <class P, bool Recompute>
+template <class P, bool Recompute, int Depth = 8>
 using net_of =
-    resnet<8, P, cpu, resnet_options{.image = {3, 32, 32}, .recompute = Recompute}, reference>;
+    resnet<Depth, P, cpu, resnet_options{.image = {3, 32, 32}, .recompute = Recompute}, reference>;
 using plain_net = net_of<fp32, false>;
 constexpr auto steady = [](double) { return 0.05; };
 auto run_of(plain_net& net) { return trainer{net, lars{}, steady, ring{self_comm{}}}; }
@@ -54,9 +56,9 @@ std::size_t bytes_in(const std::vector<std::string>& lines, const std::string& n
     }
   return 0;
 }
-std::vector<std::string> lines_of(auto& run, int micro, int ranks) {
+std::vector<std::string> lines_of(auto& run, int micro, int ranks, int of_micro_batch = samples) {
   std::vector<std::string> lines;
-  train::describe_memory(run, samples, micro, ranks,
+  train::describe_memory(run, of_micro_batch, micro, ranks,
                          [&](std::string_view name, const std::string& value) {
                            lines.push_back(concat(name, ": ", value));
                          });
@@ -117,10 +119,14 @@ TEST_CASE("memory_plan: describe has the total with and without each policy") {
   const std::size_t slots = plain_net::plane_size() * sizeof(float);
   CHECK(run.plan_memory(samples).bytes("optimizer slots") == slots);
 
-  net_of<fp32, true> recomputed{cpu(1)};
+  net_of<fp32, false, 20> deep{cpu(1)};  // in which recompute saves memory
+  net_of<fp32, true, 20> recomputed{cpu(1)};
+  trainer in_full{deep, lars{}, steady, ring{self_comm{}}};
   trainer with_recompute{recomputed, lars{}, steady, ring{self_comm{}}};
-  CHECK(bytes_in(lines, "  with: recompute ") == with_recompute.plan_memory(samples).total());
-  CHECK(bytes_in(lines_of(with_recompute, 1, 1), "  without: recompute ") == total);
+  CHECK(bytes_in(lines_of(in_full, 1, 1), "  with: recompute ") ==
+        with_recompute.plan_memory(samples).total());
+  CHECK(bytes_in(lines_of(with_recompute, 1, 1), "  without: recompute ") ==
+        in_full.plan_memory(samples).total());
 
   net_of<bf16, false> halves{cpu(1)};
   trainer in_halves{halves, lars{}, steady, ring{self_comm{}}};
@@ -132,4 +138,22 @@ TEST_CASE("memory_plan: describe has the total with and without each policy") {
   CHECK(bytes_in(lines, "  without: accumulation ") == run.plan_memory(2 * samples).total());
   CHECK(bytes_in(lines, "  with: sharded ") == total - slots + 2 * slots / 8);
   CHECK(bytes_in(lines_of(run, 1, 1), "  with: sharded ") == 0);
+}
+
+TEST_CASE("memory_plan: describe offers no policy that saves nothing, none that is refused") {
+  net_of<bf16, false> net{cpu(1)};
+  trainer run{net, lars{}, steady, ring{self_comm{}}};
+  // Here recompute takes more.
+  for (const int n : {1, 2, samples}) {
+    CAPTURE(n);
+    const auto lines = lines_of(run, 1, 8, n);
+    const std::size_t total = run.plan_memory(n).total();
+    for (const char* policy : {"recompute ", "fp16 or bf16 ", "sharded "})
+      CHECK(bytes_in(lines, concat("  with: ", policy)) < total);
+  }
+  CHECK(bytes_in(lines_of(run, 1, 8), "  with: sharded ") > 0);
+  trainer whole_rows{net, adamp{}, steady, ring{self_comm{}}};
+  CHECK(bytes_in(lines_of(whole_rows, 1, 8), "  with: sharded ") == 0);
+  trainer local{net, local_steps{lars{}, 4}, steady, ring{self_comm{}}};
+  CHECK(bytes_in(lines_of(local, 1, 8), "  with: sharded ") == 0);
 }

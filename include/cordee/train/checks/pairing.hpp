@@ -74,11 +74,17 @@ void expect_same_stages([[maybe_unused]] const O& optimizer, [[maybe_unused]] co
     expect_same_stages(optimizer.optimizer, reducer);
 }
 
+/// Whether `sharded` may divide the update of a tensor among the ranks.
+template <class O>
+consteval bool divides_update() {
+  return O::needs == agreement::exact && !needs_whole_tensors<O>();
+}
+
 template <class O, class R>
 struct pairing {
   static consteval bool refuses_parts() {
     if constexpr (comm::ShardsUpdate<R>)
-      return O::needs != agreement::exact || needs_whole_tensors<O>();
+      return !divides_update<O>();
     else
       return false;
   }
