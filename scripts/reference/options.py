@@ -281,5 +281,7 @@ def pages():
     library = Library(public.all_headers())
     for path in sorted(PAGES.glob("*.md")):
         text = path.read_text(encoding="utf-8")
+        if text.count("<!-- options: ") != len(BLOCK.findall(text)):
+            raise SystemExit(f"docs: docs/policies/{path.name}: a line <!-- options: … --> without <!-- end of options -->")
         yield path, text, BLOCK.sub(
             lambda m: m.group(1) + "\n" + table(library, m.group(2).split()) + "\n" + m.group(3), text)

@@ -11,6 +11,8 @@
 //     template <class Wire> void run(Wire w) const;               // w.add, average, pass, flush
 //     static constexpr bool can_pipeline = true;                  // optional, see below
 //   };
+//   template <class C>
+//   my_reducer(C) -> my_reducer<C>;                               // for my_reducer{comm}
 #pragma once
 
 #include <cordee/comm/reducers/encoded_wire.hpp>
