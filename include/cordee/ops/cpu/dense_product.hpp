@@ -86,16 +86,23 @@ void pack_panel(matrix_view<Real> x, std::size_t depth, std::size_t some, Real* 
     for (std::size_t k = 0; k < depth; ++k) to[k * Width + j] = x.data[k * x.row + j * x.column];
 }
 
-/// The part above the diagonal from the one below it.
+/// The part above the diagonal from the one below it. Blocks are transposed in a buffer: rows that
+/// are a power of two apart share few sets of a cache.
 template <class Real>
 void mirror(std::size_t n, Real* c, cpu::stream s) {  // (n, n)
   constexpr std::size_t side = 32;
   const std::size_t blocks = (n + side - 1) / side;
   device::parallel_dynamic(s, blocks, [=](std::size_t block) {
     const std::size_t first = block * side, last = std::min(n, first + side);
-    for (std::size_t left = 0; left <= first; left += side)
+    Real rows[side * side];  // (columns of c, rows of c)
+    for (std::size_t left = 0; left < first; left += side) {
       for (std::size_t i = first; i < last; ++i)
-        for (std::size_t j = left; j < std::min(i, left + side); ++j) c[j * n + i] = c[i * n + j];
+        for (std::size_t j = 0; j < side; ++j) rows[j * side + i - first] = c[i * n + left + j];
+      for (std::size_t j = 0; j < side; ++j)
+        std::copy_n(rows + j * side, last - first, c + (left + j) * n + first);
+    }
+    for (std::size_t i = first; i < last; ++i)
+      for (std::size_t j = first; j < i; ++j) c[j * n + i] = c[i * n + j];
   });
 }
 

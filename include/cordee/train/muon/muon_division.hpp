@@ -69,15 +69,7 @@ class muon_division {
                               std::span<const segment> trainables)
       : comm_(all.duplicate(comm::agreement_context)),
         owners_(divide_matrices(trainables, all.size(),
-                                [&](const segment& s) { return optimizer.is_matrix(s); })),
-        updates_(static_cast<std::size_t>(all.size())) {
-    if constexpr (!comm::single_rank<Communicator>)
-      for (std::size_t k = 0; k < owners_.size(); ++k)
-        if (owners_[k] >= 0) {
-          auto& part = updates_[static_cast<std::size_t>(owners_[k])];
-          part.resize(part.size() + trainables[k].size);
-        }
-  }
+                                [&](const segment& s) { return optimizer.is_matrix(s); })) {}
 
   /// The optimizer's step, its matrices divided among the ranks. Collective.
   template <class O, class View, class Stream>
@@ -88,51 +80,31 @@ class muon_division {
   }
 
  private:
-  // All updates, which are in the gradients' place.
+  // All updates, which are in the gradients' place: a message for each matrix and rank.
   template <class View>
   void gather([[maybe_unused]] const View& v) {
     if constexpr (!comm::single_rank<Communicator>) {
       if (comm_.size() == 1) return;
-      copy(
-          v, [this](int owner) { return owner == comm_.rank(); },
-          [](Real* gradient, Real* update, std::size_t n) { std::copy_n(gradient, n, update); });
-      exchange();
-      copy(
-          v, [this](int owner) { return owner != comm_.rank(); },
-          [](Real* gradient, Real* update, std::size_t n) { std::copy_n(update, n, gradient); });
+      core::pod_vector<send_op<cpu>> sends;
+      core::pod_vector<recv_op<cpu>> receives;
+      for (std::size_t k = 0; k < owners_.size(); ++k) {
+        if (owners_[k] < 0) continue;
+        const segment& one = v.segments[k];
+        const span_on<Real, cpu> update{v.grads.data + (one.offset - v.segments.front().offset),
+                                        one.size};
+        if (owners_[k] != comm_.rank()) {
+          receives.push_back({owners_[k], bytes(update)});
+          continue;
+        }
+        for (int r = 0; r < comm_.size(); ++r)
+          if (r != comm_.rank()) sends.push_back({r, bytes(update)});
+      }
+      comm_.exchange(std::as_const(sends).span(), std::as_const(receives).span(), cpu::stream{});
     }
-  }
-  // f(in the gradients, in updates_, numbers) for each matrix of these owners.
-  template <class View, class Takes, class F>
-  void copy(const View& v, const Takes& takes, const F& f) {
-    std::vector<std::size_t> at(updates_.size());
-    for (std::size_t k = 0; k < owners_.size(); ++k) {
-      if (owners_[k] < 0 || !takes(owners_[k])) continue;
-      const auto owner = static_cast<std::size_t>(owners_[k]);
-      const segment& one = v.segments[k];
-      f(v.grads.data + (one.offset - v.segments.front().offset),
-        updates_[owner].data() + std::exchange(at[owner], at[owner] + one.size), one.size);
-    }
-  }
-  void exchange() {
-    core::pod_vector<send_op<cpu>> sends;
-    core::pod_vector<recv_op<cpu>> receives;
-    const auto part = [&](int r) {
-      auto& x = updates_[static_cast<std::size_t>(r)];
-      return span_on<Real, cpu>{x.data(), x.size()};
-    };
-    const auto own = part(comm_.rank());
-    for (int r = 0; r < comm_.size(); ++r) {
-      if (r == comm_.rank()) continue;
-      if (!own.empty()) sends.push_back({r, bytes(own)});
-      if (!part(r).empty()) receives.push_back({r, bytes(part(r))});
-    }
-    comm_.exchange(std::as_const(sends).span(), std::as_const(receives).span(), cpu::stream{});
   }
 
   Communicator comm_;
-  std::vector<int> owners_;                 // (trainable segments)
-  std::vector<std::vector<Real>> updates_;  // (ranks): those of its matrices, in the table's order
+  std::vector<int> owners_;  // (trainable segments)
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
