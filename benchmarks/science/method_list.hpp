@@ -18,7 +18,7 @@ namespace science {
 /// The learning rate for a batch, from that for the reference batch.
 enum class rule { linear, root };
 
-double scaled_rate(rule r, const task& t) {
+inline double scaled_rate(rule r, const task& t) {
   const double k = static_cast<double>(t.batch) / reference_batch;
   return t.rate * (r == rule::linear ? k : std::sqrt(k));
 }
@@ -129,6 +129,34 @@ std::vector<method<E>> all_methods() {
          return e.on_ranks(t, momentum_sgd, steps(e, t), [](threads comm) {
            return power_sgd{ring{comm}, {.rank = 2}};
          });
+       }},
+      // One change each, to find the cause of a difference.
+      {"sam", of_sgd,
+       [=](const E& e, const task& t) {
+         return e.on_one(t, momentum_sgd, steps(e, t), {.radius = 0.05});
+       }},
+      {"look_sam_without_reuse", of_sgd,
+       [=](const E& e, const task& t) {
+         return e.on_one(t, momentum_sgd, steps(e, t), {.radius = 0.05, .period = 5, .reuse = 0});
+       }},
+      {"look_sam_less_reuse", of_sgd,
+       [=](const E& e, const task& t) {
+         return e.on_one(t, momentum_sgd, steps(e, t), {.radius = 0.05, .period = 5, .reuse = 0.1});
+       }},
+      {"local_adamw", of_adamw,
+       [=](const E& e, const task& t) {
+         return e.on_ranks(t, local_steps{adamw{}, e.p.period}, decay(e, rule::root, t, 1));
+       }},
+      {"power_sgd_8", of_sgd,
+       [=](const E& e, const task& t) {
+         return e.on_ranks(t, momentum_sgd, steps(e, t), [](threads comm) {
+           return power_sgd{ring{comm}, {.rank = 8, .min_compression_rate = 1}};
+         });
+       }},
+      {"sgd_constant", of_sgd,
+       [=](const E& e, const task& t) {
+         return e.on_one(t, momentum_sgd,
+                         warmup{e.p.warmup_epochs, constant{scaled_rate(rule::linear, t)}});
        }},
   };
 }

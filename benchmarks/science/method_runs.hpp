@@ -19,7 +19,7 @@ using namespace cordee;
 
 struct plan {
   double epochs, warmup_epochs, legw_epochs, alpha;
-  int ranks, period;
+  int ranks, period, micro;
 };
 struct task {
   int batch;
@@ -44,9 +44,8 @@ struct experiment {
                   t.rate, ",", t.seed);
   }
   [[nodiscard]] loader_options options(int batch, int ranks, std::uint64_t seed) const {
-    return {.global_batch = batch,
-            .accumulate = std::max(1, batch / ranks / reference_batch),
-            .seed = seed};
+    return {
+        .global_batch = batch, .accumulate = std::max(1, batch / ranks / p.micro), .seed = seed};
   }
   template <class Run, class Comm>
   double measure(Run& run, const Comm& comm) const {
@@ -92,12 +91,12 @@ struct experiment {
     });
     return accuracy;
   }
-  /// Until the schedule's scale-invariant epochs reach `end`, at the latest after p.epochs; a line
-  /// of the table has the epochs of data.
+  /// Until the schedule's scale-invariant epochs reach `end`, at the latest after p.epochs; lines
+  /// of the table have the epochs of data and the scale-invariant ones.
   template <class O, class S>
   double on_scale_invariant(const std::string& name, const task& t, const O& optimizer,
                             const S& schedule, double end) const {
-    double accuracy = 0, epochs = 0;
+    double accuracy = 0, epochs = 0, progress = 0;
     threads::launch(p.ranks, [&](threads comm) {
       Net net;
       loader feed{training, comm, options(t.batch, p.ranks, t.seed), augmentation, norm};
@@ -107,9 +106,14 @@ struct experiment {
       while (epoch < p.epochs && run.schedule().progress(epoch) < end)
         run.fit(feed, epoch = std::min(epoch + 1, p.epochs));
       const double measured = measure(run, comm);
-      if (comm.rank() == 0) accuracy = measured, epochs = epoch;
+      if (comm.rank() == 0) {
+        accuracy = measured;
+        epochs = epoch;
+        progress = run.schedule().progress(epoch);
+      }
     });
     table(key(name + " epochs of data", t), [&] { return epochs; });
+    table(key(name + " scale-invariant epochs", t), [&] { return progress; });
     return accuracy;
   }
   template <class O, class S>

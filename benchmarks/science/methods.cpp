@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
     p.alpha = o.number("alpha", 0.1, "of Dirichlet's distribution: less is more different");
     p.ranks = o.positive("ranks", 8, "of local SGD and gossip");
     p.period = o.positive("period", 8, "local steps between averages");
+    p.micro = o.positive("micro", 128, "images of a micro-batch: batch norm's and LookSAM's");
     const int seeds = o.positive("seeds", 3, "runs of the best learning rate");
     const bool augments = o.flag("augment", "crops, and flips, at random");
     o.done();
