@@ -25,6 +25,7 @@
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/graph_capture.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/enqueued_courier.hpp>
 #include <cordee/train/step/step.hpp>
