@@ -30,6 +30,7 @@
 #include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/moments_message.hpp>
 #include <cordee/ops/gpu/newton_schulz.hpp>
+#include <cordee/ops/gpu/normalized_max_pool.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <cudnn_graph.h>
@@ -25,11 +26,13 @@ struct host_engine {
 /// The state of the double: its engines, and counts of what was called.
 struct host_cudnn {
   std::vector<host_engine> engines{{}}, fallbacks{};
-  bool computes = true;                       // else executions are counted, not made
-  std::vector<int> executed;                  // indices of engines
-  int fused = 0;                              // executions of graphs of several operations
-  std::size_t bytes = 0;                      // of the tensors that executions named
-  float fused_factor = 1;                     // times an engine's time, of such graphs
+  bool computes = true;           // else executions are counted, not made
+  std::vector<int> executed;      // indices of engines
+  int fused = 0;                  // executions of graphs of several operations
+  std::size_t bytes = 0;          // of the tensors that executions named
+  std::size_t skipped_bytes = 0;  // of these, pixels that no window covers
+  float fused_factor = 1;         // times an engine's time, of such graphs
+  void (*submit)(cudaStream_t, std::function<void()>) = nullptr;  // null: work runs at once
   int heuristics = 0;                         // finalized heuristics descriptors
   int variant_packs = 0;                      // finalized
   int device = 0;                             // the current device

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include <cuda_runtime_api.h>
@@ -165,7 +166,18 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     }
   }
   if (!is_fused(graph)) host_state().bytes += accumulated_bytes(graph);
-  if (host_state().computes) compute_graph(graph, memory);
+  host_state().skipped_bytes += skipped_bytes(graph);
+  if (host_state().computes) {
+    std::map<const descriptor*, void*> bound;  // the pack may be gone when it is computed
+    for (const auto& [id, words] : tensors_of(graph)) bound[words] = memory(*words);
+    const auto compute = [&graph, bound] {
+      compute_graph(graph, [&bound](const descriptor& words) { return bound.at(&words); });
+    };
+    if (host_state().submit != nullptr)
+      host_state().submit(handle->stream, compute);
+    else
+      compute();
+  }
   if (is_fused(graph)) ++host_state().fused;
   host_state().executed.push_back(config.engine.index);
   const float launch = host_state().idle ? config.engine.host_milliseconds : 0;

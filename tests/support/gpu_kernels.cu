@@ -8,6 +8,7 @@
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/normalized_max_pool.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
@@ -26,6 +27,7 @@ KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee
 KERNEL(batch_norm_input_gradient_relu_fp16,
        input_gradient_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_summed_gradient_fp16, summed_gradient_kernel<cordee::half, 8, float>)
+KERNEL(batch_norm_dual_summed_gradient_fp16, dual_summed_gradient_kernel<cordee::half, 8, float>)
 OPERATION(batch_norm_summed_moments_fp16, summed_moments_op<cordee::half, float>)
 OPERATION(batch_norm_round_coefficients_fp16, round_coefficients_op<cordee::half, float>)
 OPERATION(batch_norm_no_sums, no_sums_op)
@@ -36,6 +38,9 @@ KERNEL(average_pool_fp16, average_pool_kernel<cordee::half, 8>)
 KERNEL(average_pool_backward_fp16, average_pool_backward_kernel<cordee::half, 8>)
 OPERATION(max_pool_fp16, max_pool_op<cordee::half, 8>)
 OPERATION(max_pool_backward_fp16, max_pool_backward_op<cordee::half, 8>)
+OPERATION(normalized_max_pool_fp16, normalized_max_pool_op<cordee::half, 8, float>)
+OPERATION(normalized_max_pool_backward_fp16,
+          normalized_max_pool_backward_op<cordee::half, 8, float>)
 KERNEL(pack_table_fp16, pack_table_kernel<cordee::half, float>)
 KERNEL(pack_numbers_fp16, pack_numbers_kernel<cordee::half, float>)
 KERNEL(unpack_table_fp16, unpack_table_kernel<cordee::half, float>)

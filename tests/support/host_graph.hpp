@@ -6,6 +6,7 @@
 // operations is rounded to its tensor's type.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -329,6 +330,22 @@ inline bool is_fused(const descriptor& graph) {
 inline bool is_virtual(const descriptor& tensor_words) {
   return tensor_words.values.contains(CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
          tensor_words.value<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+}
+/// Of x in memory that is not for an input gradient: what windows below their stride do not cover.
+inline std::size_t skipped_bytes(const descriptor& graph) {
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < graph.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS); ++k) {
+    const descriptor& o = graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS, k);
+    const auto at = operations.find(o.type);
+    if (at == operations.end() || is_virtual(o.part(at->second.x)) ||
+        o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+      continue;
+    const tensor x(o.part(at->second.x), nullptr), w(o.part(at->second.w), nullptr);
+    const auto stride = o.part(at->second.window).int64(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    const std::int64_t side = std::min(w.dims[2], stride);  // of what is covered
+    sum += x.bytes() - x.bytes() / (stride * stride) * (side * side);
+  }
+  return static_cast<std::size_t>(sum);
 }
 /// The descriptors of the tensors of a graph, by id.
 inline std::map<std::int64_t, const descriptor*> tensors_of(const descriptor& graph) {

@@ -15,6 +15,7 @@
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/cpu/batch_norm.hpp>
+#include <cordee/ops/pooling.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
@@ -36,15 +37,19 @@ class batch_norm_node : batch_norm_placement<B, V> {
   using base = batch_norm_placement<B, V>;
   using number = typename B::number;
   using real = typename B::real;
-  using base::activation_, base::beta_, base::gamma_, base::in_block_, base::mean_, base::name_,
-      base::packed_, base::padded, base::problem_, base::saved, base::segment_,
-      base::takes_statistics, base::variance_;
+  using base::begin, base::beta_, base::gamma_, base::given_, base::has_output, base::in_block_,
+      base::mean_, base::name_, base::packed_, base::padded, base::problem_, base::saved,
+      base::saved_, base::segment_, base::takes_statistics, base::tensors, base::variance_,
+      base::x_, base::y_;
 
  public:
   static constexpr bool skips_frozen_gradients = true;
   using base::base;
+  using base::begin_output;
+  using base::has_temporary_output;
   using base::pack_parameters;
   using base::size;
+  using base::write_block_output;
 
   /// For the convolution before it: where it writes the statistics of its output, which forward
   /// then does not compute; null if they are not of one group of this rank's samples.
@@ -81,22 +86,12 @@ class batch_norm_node : batch_norm_placement<B, V> {
     return false;
   }
 
-  /// Its y is that of a recomputed block.
-  void write_block_output() { activation_ = block_output; }
   /// Where forward writes y; see writes_given_output.
   void write_to(number* y)
     requires std::same_as<Epilogue, ops::epilogue::store>
   {
     given_ = y;
   }
-  /// Returns y's memory, which forward replaces, before it; null if y is there already.
-  number* begin_output(const forward_pass<B>& pass) {
-    y_ = output_of(pass);
-    has_begun_ = true;
-    return has_output(pass) ? nullptr : y_;
-  }
-  /// Whether y is kept until its reader has read it alone.
-  [[nodiscard]] bool has_temporary_output() const { return activation_ == temporary_activation; }
   /// The reader of such a y has read it. One that backward computes stays until its gradients.
   void release_output(const forward_pass<B>& pass)
     requires(B::restores_outputs)
@@ -208,9 +203,8 @@ class batch_norm_node : batch_norm_placement<B, V> {
   void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx) {
     if constexpr (B::fuses_batch_norm)
       if (pass.gradients->take_summed(saved_))  // ops/gpu/fused_batch_norm.hpp
-        return batch_norm_backward_of_sums<number, V>(
-            problem_, pass.samples, tensors(pass), dy, dx, pass.gradient_at(segment_, gamma_),
-            pass.gradient_at(segment_ + 1, beta_), pass.mode, pass.s);
+        return batch_norm_backward_of_sums<number, V>(problem_, pass.samples, dy,
+                                                      gradients_at(pass, dx), pass.mode, pass.s);
     const auto [problem, allreduce] = backward_problem(pass);
     if constexpr (B::restores_outputs)
       if (has_temporary_output()) (void)restore_output(pass);
@@ -219,6 +213,32 @@ class batch_norm_node : batch_norm_placement<B, V> {
         problem, pass.samples, tensors(pass), count_, dy, dx, pass.gradient_at(segment_, gamma_),
         pass.gradient_at(segment_ + 1, beta_), pass.mode, allreduce, pass.s);
     if (has_temporary_output()) pass.gradients->release(std::exchange(y_, nullptr));
+  }
+  /// The gradients of this and, where the pass has the sums of both, of a shortcut's, whose dx then
+  /// replaces dy: for its backward.
+  void compute_both_gradients(const backward_pass<B>& pass, number* dy, number* dx,
+                              batch_norm_node<B, V, ops::epilogue::store>& shortcut)
+    requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::add_relu>)
+  {
+    shortcut.has_gradients_ =  // those of one are those of both
+        pass.gradients->take_summed(shortcut.saved_) && pass.gradients->take_summed(saved_);
+    if (!shortcut.has_gradients_) return compute_gradients(pass, dy, dx);
+    batch_norm_backward_of_sums<number, V>(  // ops/gpu/fused_batch_norm.hpp
+        problem_, pass.samples, dy, gradients_at(pass, dx), shortcut.gradients_at(pass, dy),
+        pass.mode, pass.s);
+  }
+  /// The gradients of both this and a max pool behind it that has read x, from dy of that one, for
+  /// backward, which then gets dx.
+  void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx,
+                         const ops::max_pool_problem& pool, const std::uint8_t* argmax)
+    requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::relu>)
+  {
+    const auto [problem, allreduce] = backward_problem(pass);
+    normalized_max_pool_backward<number, V>(  // ops/gpu/normalized_max_pool.hpp
+        problem, pool, pass.samples, tensors(pass), count_, dy, argmax, dx,
+        pass.gradient_at(segment_, gamma_), pass.gradient_at(segment_ + 1, beta_), pass.mode,
+        allreduce, pass.s);
+    has_gradients_ = true;
   }
   /// The memory of dx, which is not dy, becomes an operand of the gradients of the layer before;
   /// `input` is the other.
@@ -249,7 +269,8 @@ class batch_norm_node : batch_norm_placement<B, V> {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
-    compute_gradients(pass, dy, dy);
+    if (!has_gradients_) compute_gradients(pass, dy, dy);
+    has_gradients_ = false;
     observe_samples(pass, ready);
     number* dx = pass.route_input_gradient(problem_.in, dy, target);
     signal_ready(ready);
@@ -269,21 +290,14 @@ class batch_norm_node : batch_norm_placement<B, V> {
   }
 
  private:
-  [[nodiscard]] number* output_of(const forward_pass<B>& pass) {
-    if (activation_ == given_activation) return given_;
-    if (has_temporary_output())
-      return reinterpret_cast<number*>(pass.saved->acquire(size(pass) * sizeof(number)));
-    return pass.buffer_for(activation_, B::numbers(problem_.in));
-  }
-  // Whether y is that of the pass which this one repeats, or in memory that has its sum already.
-  [[nodiscard]] bool has_output(const forward_pass<B>& pass) const {
-    return pass.recomputes &&
-           (activation_ == block_output || (activation_ == given_activation && given_ == nullptr));
-  }
-  void begin(const forward_pass<B>& pass, const number* x) {
-    if (!std::exchange(has_begun_, false)) y_ = output_of(pass);
-    saved_ = saved(pass);
-    x_ = x;
+  template <class, int, class>
+  friend class batch_norm_node;
+  // As ops/gpu/fused_batch_norm.hpp has them.
+  auto gradients_at(const backward_pass<B>& pass, number* dx)
+    requires(B::fuses_batch_norm)
+  {
+    return ops::norm_gradients<number, real>{tensors(pass), dx, pass.gradient_at(segment_, gamma_),
+                                             pass.gradient_at(segment_ + 1, beta_)};
   }
   [[gnu::noinline]] void normalize_again(int samples,
                                          const ops::batch_norm_tensors<number, real>& t,
@@ -349,22 +363,10 @@ class batch_norm_node : batch_norm_placement<B, V> {
       count_ = values;
     return y_;
   }
-  template <class Pass>
-  [[gnu::noinline]] ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
-    if constexpr (B::device::host_memory)  // GPU passes use memory of their stream
-      pass.scratch->reserve(problem_.scratch_size(pass.samples, V));
-    const real* const packed = pass.template packed_at<real>(packed_);
-    return {x_, y_, packed, packed + padded(), saved_, pass.scratch->span().data};
-  }
-
   double count_ = 0;
   bool has_statistics_ = false;  // of this pass, from the convolution before
   bool is_rounded_ = false;      // these
-  const number* x_ = nullptr;
-  number* y_ = nullptr;
-  number* given_ = nullptr;
-  bool has_begun_ = false;  // of y_
-  real* saved_ = nullptr;
+  bool has_gradients_ = false;   // backward's dy is dx
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -50,6 +50,16 @@ class batch_norm_placement {
     pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
+  /// Its y is that of a recomputed block.
+  void write_block_output() { activation_ = block_output; }
+  /// Returns y's memory, which forward replaces, before it; null if y is there already.
+  number* begin_output(const forward_pass<B>& pass) {
+    y_ = output_of(pass);
+    has_begun_ = true;
+    return has_output(pass) ? nullptr : y_;
+  }
+  /// Whether y is kept until its reader has read it alone.
+  [[nodiscard]] bool has_temporary_output() const { return activation_ == temporary_activation; }
   /// Numbers of y.
   template <class Pass>
   [[nodiscard]] std::size_t size(const Pass& pass) const {
@@ -66,11 +76,40 @@ class batch_norm_placement {
   }
   [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
 
+  [[nodiscard]] number* output_of(const forward_pass<B>& pass) {
+    if (activation_ == given_activation) return given_;
+    if (has_temporary_output())
+      return reinterpret_cast<number*>(pass.saved->acquire(size(pass) * sizeof(number)));
+    return pass.buffer_for(activation_, B::numbers(problem_.in));
+  }
+  // Whether y is that of the pass which this one repeats, or in memory that has its sum already.
+  [[nodiscard]] bool has_output(const forward_pass<B>& pass) const {
+    return pass.recomputes &&
+           (activation_ == block_output || (activation_ == given_activation && given_ == nullptr));
+  }
+  void begin(const forward_pass<B>& pass, const number* x) {
+    if (!std::exchange(has_begun_, false)) y_ = output_of(pass);
+    saved_ = saved(pass);
+    x_ = x;
+  }
+  template <class Pass>
+  [[gnu::noinline]] ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
+    if constexpr (B::device::host_memory)  // GPU passes use memory of their stream
+      pass.scratch->reserve(problem_.scratch_size(pass.samples, V));
+    const real* const packed = pass.template packed_at<real>(packed_);
+    return {x_, y_, packed, packed + padded(), saved_, pass.scratch->span().data};
+  }
+
   ops::batch_norm_problem problem_;
   std::size_t segment_;
   std::string_view name_;  // of the scale
   std::size_t gamma_, beta_, mean_, variance_, packed_, activation_, coefficients_;
   bool in_block_;  // of recompute or offload_activations
+  const number* x_ = nullptr;
+  number* y_ = nullptr;
+  number* given_ = nullptr;
+  bool has_begun_ = false;  // of y_
+  real* saved_ = nullptr;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -5,6 +5,8 @@
 // each window (ops/pooling.hpp).
 #pragma once
 
+#include <type_traits>
+
 #include <cordee/nn/layer.hpp>
 #include <cordee/ops/cpu/pooling.hpp>
 
@@ -48,6 +50,7 @@ class average_pool_node {
 template <class B, int V>
 class max_pool_node {
   using number = typename B::number;
+  using normalized_input = ops::normalized_input<number, typename B::real>;
 
  public:
   static constexpr bool skips_frozen_gradients = true;
@@ -59,11 +62,24 @@ class max_pool_node {
   }
   void pack_parameters(const pack_pass<B>&) const {}
 
+  /// The next forward's input, which a batch norm before has not stored. Null: it has.
+  void read_normalized(const forward_pass<B>&, const normalized_input& input)
+    requires(B::fuses_batch_norm)
+  {
+    input_ = input;
+  }
   const number* forward(const forward_pass<B>& pass, const number* x) {
     const std::size_t numbers = B::numbers(problem_.out());
     number* const y = pass.buffer_for(activation_, numbers);
     argmax_ = pass.saved->template buffer_for<std::uint8_t>(
         maxima_, static_cast<std::size_t>(pass.samples) * numbers);
+    if constexpr (B::fuses_batch_norm)
+      if (input_) {
+        // by argument-dependent lookup: ops/gpu/normalized_max_pool.hpp
+        normalized_max_pool_forward<number, V>(problem_, pass.samples, input_.norm, y, argmax_,
+                                               pass.s);
+        return y;
+      }
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     max_pool_forward<number, V>(problem_, pass.samples, x, y, argmax_, pass.s);
     return y;
@@ -86,10 +102,28 @@ class max_pool_node {
     return dx;
   }
 
+  /// Where forward has read what `previous`, a batch norm, reads, dx is that of both.
+  template <class Ready, class Previous>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready, Previous& previous)
+    requires requires(std::uint8_t* taps) {
+      previous.compute_gradients(pass, dy, dy, ops::max_pool_problem{}, taps);
+    }
+  {
+    if (!input_) return backward(pass, dy, target, ready);
+    number* const dx = pass.gradients->acquire(previous.size(pass));
+    previous.compute_gradients(pass, dy, dx, problem_, argmax_);
+    pass.gradients->release(dy);
+    return dx;
+  }
+
  private:
+  struct no_input {};
+
   ops::max_pool_problem problem_;
   std::size_t activation_, maxima_;
   std::uint8_t* argmax_ = nullptr;
+  [[no_unique_address]] std::conditional_t<B::fuses_batch_norm, normalized_input, no_input> input_;
 };
 
 }  // namespace detail::nn

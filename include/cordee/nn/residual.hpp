@@ -115,6 +115,8 @@ struct residual_node {
     N* const dz = pass.gradients->acquire(norm.size(pass));
     if constexpr (detail::nn::HasGradientOperands<Body, B>)
       norm.compute_gradients(pass, dy, dz, body.gradient_operands(pass));
+    else if constexpr (requires { norm.compute_both_gradients(pass, dy, dz, shortcut.last()); })
+      norm.compute_both_gradients(pass, dy, dz, shortcut.last());
     else
       norm.compute_gradients(pass, dy, dz);
     // now dy is the gradient of the sum

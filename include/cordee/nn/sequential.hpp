@@ -85,6 +85,8 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   bool read_sum(const forward_pass<B>& pass, const input_of<B>& input) {
     return at<0>(*this).read_sum(pass, input);
   }
+  /// The node that writes the sequence's output.
+  [[nodiscard]] last_node& last() { return at<sizeof...(I) - 1>(*this); }
   template <class B>
     requires detail::nn::HasGradientOperands<last_node, B>
   auto gradient_operands(const backward_pass<B>& pass) {

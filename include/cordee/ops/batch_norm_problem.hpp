@@ -120,6 +120,14 @@ struct batch_norm_tensors {
   double* scratch = nullptr;    // (scratch_size(samples, V))
 };
 
+/// A batch norm of which dx and the parameters' gradients are computed; null ones are not written.
+template <class Number, class Real>
+struct norm_gradients {
+  batch_norm_tensors<Number, Real> t;
+  Number* dx;
+  Real *dgamma, *dbeta;
+};
+
 /// The saved rows of one ghost batch, (5, padded channels). Forward writes `mean` and `inv_std`;
 /// the others are the coefficients of the pass in progress.
 template <class Real>

@@ -99,9 +99,38 @@ void check_sums(int samples, write_mode mode) {
   std::copy(of_g.begin(), of_g.end(), with_sums.begin() + 3 * V);
   bn.saved = {bn.device, bn.s, with_sums};
   bn.gradient = {bn.device, bn.s, to_storage<N>(g)};
-  batch_norm_backward_of_sums<N, V>(bn.at, samples, bn.tensors(), bn.gradient.data(),
-                                    bn.gradient.data(), bn.dgamma.data(), bn.dbeta.data(), mode,
-                                    bn.s);
+  using of = norm_gradients<N, float>;
+  // Of two norms in one kernel each has the bits of its own.
+  device_vector<float, emulated> other_dgamma(bn.device, bn.s, bn.dgamma.read()),
+      other_dbeta(bn.device, bn.s, bn.dbeta.read()), both_dgamma(bn.device, bn.s, bn.dgamma.read()),
+      both_dbeta(bn.device, bn.s, bn.dbeta.read()), dgamma(bn.device, bn.s, bn.dgamma.read()),
+      dbeta(bn.device, bn.s, bn.dbeta.read()), other_saved(bn.device, bn.s, [&] {
+        auto others = bn.saved.read();
+        for (float& one : others) one *= 0.75f;
+        return others;
+      }());
+  auto other = bn.tensors();
+  other.saved = other_saved.data();
+  other.x = bn.residual.data();
+  const auto masked = bn.gradient.read();
+  device_vector<N, emulated> both(bn.device, bn.s, masked), both_dx(bn.device, bn.s, masked),
+      other_dx(bn.device, bn.s, masked);
+  batch_norm_backward_of_sums<N, V>(
+      bn.at, samples, both.data(),
+      of{bn.tensors(), both_dx.data(), both_dgamma.data(), both_dbeta.data()},
+      of{other, both.data(), dgamma.data(), dbeta.data()}, mode, bn.s);
+  batch_norm_backward_of_sums<N, V>(
+      bn.at, samples, other_dx.data(),
+      of{other, other_dx.data(), other_dgamma.data(), other_dbeta.data()}, mode, bn.s);
+  batch_norm_backward_of_sums<N, V>(
+      bn.at, samples, bn.gradient.data(),
+      of{bn.tensors(), bn.gradient.data(), bn.dgamma.data(), bn.dbeta.data()}, mode, bn.s);
+  CHECK(to_doubles(both_dx.read()) == to_doubles(bn.gradient.read()));
+  CHECK(to_doubles(both.read()) == to_doubles(other_dx.read()));
+  CHECK(both_dgamma.read() == bn.dgamma.read());
+  CHECK(both_dbeta.read() == bn.dbeta.read());
+  CHECK(dgamma.read() == other_dgamma.read());
+  CHECK(dbeta.read() == other_dbeta.read());
   bn.same_activations("dx", bn.gradient, dx);
   bn.same_sums("dgamma", bn.dgamma, want.dgamma);
   bn.same_sums("dbeta", bn.dbeta, want.dbeta);

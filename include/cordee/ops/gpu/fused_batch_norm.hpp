@@ -86,19 +86,63 @@ struct round_coefficients_op {
   }
 };
 
-/// dx <- scale (g - sum g / n - (x - center) inv_std sum(g h) / n) of a masked gradient g, which
-/// may be dx's memory. The sums are in the saved rows `shift` and `slope`; the parameters'
-/// gradients are written by the threads that have the first row of their channels.
+/// dx <- scale (g - sum g / n - (x - center) inv_std sum(g h) / n) of a masked gradient g. The sums
+/// are in the saved rows `shift` and `slope`.
+template <Number N, int Size>
+struct summed_gradient_coefficients {
+  vec_16b<N, Size> center, scale, shift, slope;
+
+  template <class Real>
+  CORDEE_DEVICE summed_gradient_coefficients(const batch_norm_coefficients<Real>& row,
+                                             std::size_t lane, Real inverse_count)
+      : center(load_coefficients<N, Size>(row.mean + lane)),
+        scale(load_coefficients<N, Size>(row.scale + lane)),
+        shift(load_coefficients<N, Size>(row.shift + lane)),
+        slope(load_coefficients<N, Size>(row.slope + lane)) {
+    const auto inv_std = load_coefficients<N, Size>(row.inv_std + lane);
+    for (int k = 0; k < Size; ++k) {
+      const auto part = scale.value[k] * static_cast<precision::wide<N>>(inverse_count);
+      shift.value[k] *= part;
+      slope.value[k] *= part * inv_std.value[k];
+    }
+  }
+  CORDEE_DEVICE void store(const vec_16b<N, Size>& g, const vec_16b<N, Size>& x, N* dx) const {
+    vec_16b<N, Size> out;
+    for (int k = 0; k < Size; ++k)
+      out.value[k] = scale.value[k] * g.value[k] - shift.value[k] -
+                     (x.value[k] - center.value[k]) * slope.value[k];
+    out.store(dx);
+  }
+};
+/// What a thread does of one batch norm: the parameters' gradients are written by the threads that
+/// have the first row of their channels.
+template <Number N, class Real>
+struct summed_gradient {
+  batch_norm_tensors<N, Real> t;
+  N* dx;
+  parameter_gradient_op<Real> gradient;
+
+  template <int Size>
+  CORDEE_DEVICE summed_gradient_coefficients<N, Size> begin(const batch_norm_tiles& tiling,
+                                                            const batch_norm_tiles::thread_rows& of,
+                                                            Real inverse_count) const {
+    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), 0);
+    if (of.start == 0)
+      for (std::size_t c = of.lane; c < of.lane + Size && c < tiling.in.channels; ++c)
+        gradient.add(c, static_cast<double>(row.shift[c]), static_cast<double>(row.slope[c]));
+    return {row, of.lane, inverse_count};
+  }
+};
+
+/// dx of g, which may be dx's memory.
 template <Number N, int Size, class Real>
 struct summed_gradient_kernel {
   static constexpr int threads = batch_norm_tiles::threads;
   static constexpr int resident_blocks = 4;  // at most 64 registers
   static constexpr bool independent = true;
   batch_norm_tiles tiling;
-  batch_norm_tensors<N, Real> t;
   const N* g;
-  N* dx;
-  parameter_gradient_op<Real> gradient;
+  summed_gradient<N, Real> norm;
   Real inverse_count;
 
   template <class Block>
@@ -106,27 +150,36 @@ struct summed_gradient_kernel {
     const auto span = tiling.rows_of_thread(b.index(), b.thread());
     if (span.start >= span.last) return;
     auto at = tiling.first_row(span);
-    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), 0);
-    if (span.start == 0)
-      for (std::size_t c = span.lane; c < span.lane + Size && c < tiling.in.channels; ++c)
-        gradient.add(c, static_cast<double>(row.shift[c]), static_cast<double>(row.slope[c]));
-    const auto center = load_coefficients<N, Size>(row.mean + span.lane),
-               scale = load_coefficients<N, Size>(row.scale + span.lane);
-    auto shift = load_coefficients<N, Size>(row.shift + span.lane),
-         slope = load_coefficients<N, Size>(row.slope + span.lane);
-    const auto inv_std = load_coefficients<N, Size>(row.inv_std + span.lane);
-    for (int k = 0; k < Size; ++k) {
-      const auto part = scale.value[k] * static_cast<precision::wide<N>>(inverse_count);
-      shift.value[k] *= part;
-      slope.value[k] *= part * inv_std.value[k];
-    }
+    const auto of = norm.template begin<Size>(tiling, span, inverse_count);
+    for (; at.left > 0; tiling.advance(at))
+      of.store(vec_16b<N, Size>(g + at.offset), vec_16b<N, Size>(norm.t.x + at.offset),
+               norm.dx + at.offset);
+  }
+};
+/// The same of two batch norms whose outputs were added, from one reading of g: at the end of a
+/// residual block with a projection. One dx may be in g's memory.
+template <Number N, int Size, class Real>
+struct dual_summed_gradient_kernel {
+  static constexpr int threads = batch_norm_tiles::threads;
+  static constexpr int resident_blocks = 2;  // at most 128 registers
+  static constexpr bool independent = true;
+  batch_norm_tiles tiling;
+  const N* g;
+  summed_gradient<N, Real> first, second;
+  Real inverse_count;
+
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const auto span = tiling.rows_of_thread(b.index(), b.thread());
+    if (span.start >= span.last) return;
+    auto at = tiling.first_row(span);
+    const auto of_first = first.template begin<Size>(tiling, span, inverse_count),
+               of_second = second.template begin<Size>(tiling, span, inverse_count);
     for (; at.left > 0; tiling.advance(at)) {
-      vec_16b<N, Size> out(g + at.offset);
-      const vec_16b<N, Size> x(t.x + at.offset);
-      for (int k = 0; k < Size; ++k)
-        out.value[k] = scale.value[k] * out.value[k] - shift.value[k] -
-                       (x.value[k] - center.value[k]) * slope.value[k];
-      out.store(dx + at.offset);
+      const vec_16b<N, Size> z(g + at.offset), x(first.t.x + at.offset),
+          other(second.t.x + at.offset);
+      of_first.store(z, x, first.dx + at.offset);
+      of_second.store(z, other, second.dx + at.offset);
     }
   }
 };
@@ -212,23 +265,37 @@ void sum_gradients(const batch_norm_problem& at, const batch_norm_tensors<N, Rea
                                                   nothing, nothing, write_mode::overwrite, {}, s,
                                                   [](const auto&, auto) {});
 }
+/// A batch norm's part of a kernel.
+template <Number N, class Real>
+summed_gradient<N, Real> as_summed(const norm_gradients<N, Real>& of,
+                                   const batch_norm_tiles& tiling, write_mode mode) {
+  return {of.t,
+          of.dx,
+          {1, tiling.in.lanes(), nullptr, nullptr, of.dbeta, of.dgamma, mode == write_mode::add}};
+}
 /// dx and the parameters' gradients from a masked gradient g and its sums; `at` has one group.
 template <Number N, int V, class Real, GpuStream S>
-void batch_norm_backward_of_sums(const batch_norm_problem& at, int samples,
-                                 const batch_norm_tensors<N, Real>& t, const N* g, N* dx,
-                                 Real* dgamma, Real* dbeta, write_mode mode, S s) {
+void batch_norm_backward_of_sums(const batch_norm_problem& at, int samples, const N* g,
+                                 const norm_gradients<N, Real>& of, write_mode mode, S s) {
   constexpr int size = vec_16b_size<N, V>;
-  expect_vec_aligned<size>(t.x, g, dx);
+  expect_vec_aligned<size>(of.t.x, g, of.dx);
   const batch_norm_tiles tiling(at, samples, V, size);
   const Real inverse_count = Real{1} / static_cast<Real>(tiling.rows_of(0));
-  s.launch_kernel(tiling.blocks(),
-                  summed_gradient_kernel<N, size, Real>{tiling,
-                                                        t,
-                                                        g,
-                                                        dx,
-                                                        {1, tiling.in.lanes(), nullptr, nullptr,
-                                                         dbeta, dgamma, mode == write_mode::add},
-                                                        inverse_count});
+  s.launch_kernel(tiling.blocks(), summed_gradient_kernel<N, size, Real>{
+                                       tiling, g, as_summed(of, tiling, mode), inverse_count});
+}
+/// The same of two batch norms whose outputs were added, of which one's dx may be g's memory.
+template <Number N, int V, class Real, GpuStream S>
+void batch_norm_backward_of_sums(const batch_norm_problem& at, int samples, const N* g,
+                                 const norm_gradients<N, Real>& first,
+                                 const norm_gradients<N, Real>& second, write_mode mode, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  expect_vec_aligned<size>(first.t.x, second.t.x, g, first.dx, second.dx);
+  const batch_norm_tiles tiling(at, samples, V, size);
+  const Real inverse_count = Real{1} / static_cast<Real>(tiling.rows_of(0));
+  s.launch_kernel(tiling.blocks(), dual_summed_gradient_kernel<N, size, Real>{
+                                       tiling, g, as_summed(first, tiling, mode),
+                                       as_summed(second, tiling, mode), inverse_count});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

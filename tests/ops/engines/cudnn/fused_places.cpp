@@ -4,92 +4,37 @@
 // Batch norm fused into convolutions under the trainer, over a double of cuDNN that computes every
 // graph in plain loops; and how places choose.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include <cordee/cordee.hpp>
-#include <cordee/ops/engines/cudnn/engine.hpp>
-#include <cordee/ops/gpu/batch_norm.hpp>
-#include <cordee/ops/gpu/elementwise.hpp>
-#include <cordee/ops/gpu/filter_layout.hpp>
-#include <cordee/ops/gpu/linear.hpp>
-#include <cordee/ops/gpu/loss.hpp>
-#include <cordee/ops/gpu/packed_table.hpp>
-#include <cordee/ops/gpu/pooling.hpp>
-#include <cordee/ops/gpu/reduce.hpp>
-#include <cordee/ops/gpu/segmented.hpp>
-
-#include "tests/support/cudnn_on_host.hpp"
+#include "tests/support/fused_run.hpp"
 
 using namespace cordee;
 using namespace support;
 
 namespace {
 
-using plain_cudnn = cudnn;
-using fusing_cudnn = cudnn_with<cudnn_settings{.fuse_batch_norm = true}>;
-using fixed_cudnn = cudnn_with<cudnn_settings{.deterministic = true, .fuse_batch_norm = true}>;
-
 constexpr resnet_options small{.image = {1, 8, 8}, .shortcut = shortcut::b, .zero_gamma = false};
-const synthetic images{.extent = small.image, .classes = 10, .samples = 64, .seed = 3};
-
-auto& places() { return detail::ops::cudnn_fused_places::current(); }
-void begin(const host_cudnn& state = {}) {
-  host_state() = state;
-  places().clear();
-}
-
-struct result {
-  std::vector<float> gradients, weights;  // gradients of the last step
-  int fused = 0;                          // executions
-};
 
 template <class Engine, class P = fp16, resnet_options Options = small, int Depth = 8,
           class Prepare>
-result train(int steps, int accumulate, const Prepare& prepare) {
-  const host_cuda device;
-  resnet<Depth, P, host_cuda, Options, Engine> net{device};
-  prepare(net);
-  loader feed{images, self_comm{}, {.global_batch = 6 * accumulate, .accumulate = accumulate}};
-  trainer run{
-      net, sgd{}, constant{.learning_rate = 0.05}, solo{}, {.loss_scaling = {.initial = 1024}}};
-  upload<host_cuda> uploaded(device);
-  result out;
-  for (int k = 0; k < steps; ++k) {
-    host_state().fused = 0;
-    const auto step = run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
-    CHECK(step.applied);
-    out.fused = host_state().fused;
-  }
-  out.gradients = copy_to_host<float, host_cuda>(device, run.grads(), run.compute());
-  out.weights = copy_to_host<float, host_cuda>(device, run.weights(), run.compute());
-  return out;
+fused_run train(int steps, int accumulate, const Prepare& prepare) {
+  return train_fused<resnet<Depth, P, host_cuda, Options, Engine>>(
+      {.steps = steps, .accumulate = accumulate}, prepare);
 }
 template <class Engine, class P = fp16, resnet_options Options = small, int Depth = 8>
-result train(int steps = 1, int accumulate = 1) {
+fused_run train(int steps = 1, int accumulate = 1) {
   return train<Engine, P, Options, Depth>(steps, accumulate, [](auto&) {});
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0, norm = 0;
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    difference += d * d;
-    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return std::sqrt(difference / norm);
 }
 
 }  // namespace
 
 TEST_CASE("cudnn: a step with fused batch norms is as near to fp32 as one with plain ones") {
-  begin();
-  const result exact = train<plain_cudnn, fp32>(), plain = train<plain_cudnn>(),
-               fused = train<fusing_cudnn>();
+  begin_double();
+  const fused_run exact = train<plain_cudnn, fp32>(), plain = train<plain_cudnn>(),
+                  fused = train<fusing_cudnn>();
   CHECK(plain.fused == 0);
   // Statistics behind six convolutions; of three blocks the second convolution's three passes; an
   // input gradient at the end of a block that no empty repeat follows.
@@ -102,10 +47,10 @@ TEST_CASE("cudnn: a step with fused batch norms is as near to fp32 as one with p
 }
 
 TEST_CASE("cudnn: the ends of residual blocks, with identities and projections") {
-  begin();
-  const result exact = train<plain_cudnn, fp32, small, 14>(2, 2),
-               plain = train<plain_cudnn, fp16, small, 14>(2, 2),
-               fused = train<fusing_cudnn, fp16, small, 14>(2, 2);
+  begin_double();
+  const fused_run exact = train<plain_cudnn, fp32, small, 14>(2, 2),
+                  plain = train<plain_cudnn, fp16, small, 14>(2, 2),
+                  fused = train<fusing_cudnn, fp16, small, 14>(2, 2);
   CHECK(distance(fused.gradients, exact.gradients) <=
         1.5 * distance(plain.gradients, exact.gradients));
   CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
@@ -118,10 +63,10 @@ TEST_CASE("cudnn: the ends of residual blocks, with identities and projections")
 }
 
 TEST_CASE("cudnn: each kind of place may be fused alone") {
-  begin();
-  const result exact = train<plain_cudnn, fp32>(3, 2), plain = train<plain_cudnn>(3, 2);
+  begin_double();
+  const fused_run exact = train<plain_cudnn, fp32>(3, 2), plain = train<plain_cudnn>(3, 2);
   const double bar = 1.5 * distance(plain.gradients, exact.gradients);
-  begin();
+  begin_double();
   (void)train<fusing_cudnn>();
   const std::string all = fusing_cudnn::choices();
   for (const std::string kind :
@@ -135,9 +80,9 @@ TEST_CASE("cudnn: each kind of place may be fused alone") {
                (line.starts_with(kind + " ") ? " fused 0\n" : " plain\n");
       from = end + 1;
     }
-    begin();
+    begin_double();
     fusing_cudnn::use_choices(table);
-    const result one = train<fusing_cudnn>(3, 2);
+    const fused_run one = train<fusing_cudnn>(3, 2);
     // A plain forward pass has stored what the weight gradient reads.
     CHECK(one.fused == 2 * (kind == "conv_stats" ? 9 : kind == "bn_relu_wgrad" ? 0 : 3));
     CHECK(distance(one.gradients, exact.gradients) <= bar);
@@ -146,10 +91,10 @@ TEST_CASE("cudnn: each kind of place may be fused alone") {
 }
 
 TEST_CASE("cudnn: places that are plain have the bits of the engine that does not fuse") {
-  begin();
-  const result plain = train<plain_cudnn>(3, 2);
+  begin_double();
+  const fused_run plain = train<plain_cudnn>(3, 2);
   const auto check_plain = [&](const std::string& why) {
-    const result same = train<fusing_cudnn>(3, 2);
+    const fused_run same = train<fusing_cudnn>(3, 2);
     CHECK(same.fused == 0);
     CHECK(same.weights == plain.weights);
     CHECK(same.gradients == plain.gradients);
@@ -158,13 +103,13 @@ TEST_CASE("cudnn: places that are plain have the bits of the engine that does no
   SUBCASE("by time") {
     host_cudnn slow;
     slow.fused_factor = 3;
-    begin(slow);
+    begin_double(slow);
     check_plain("by time");
   }
   SUBCASE("without a plan") {
     host_cudnn none;
     none.engines[0].fuses = false;
-    begin(none);
+    begin_double(none);
     check_plain("since cuDNN has no plan for it on this GPU");
     CHECK(fusing_cudnn::choices().empty());
   }
@@ -172,7 +117,7 @@ TEST_CASE("cudnn: places that are plain have the bits of the engine that does no
     host_cudnn broken;
     broken.engines = {host_engine{.index = 1, .fuses = false},
                       host_engine{.index = 2, .executes = false}};
-    begin(broken);
+    begin_double(broken);
     check_plain("by time");
   }
 }
@@ -181,13 +126,13 @@ TEST_CASE("cudnn: the fastest plan is in the table, which repeats the choices an
   host_cudnn three;
   three.engines = {host_engine{.index = 1, .milliseconds = 2}, host_engine{.index = 2},
                    host_engine{.index = 3, .milliseconds = 3}};
-  begin(three);
-  const result first = train<fusing_cudnn>(2);
+  begin_double(three);
+  const fused_run first = train<fusing_cudnn>(2);
   const std::string table = fusing_cudnn::choices();
   CHECK(
       table.find("dgrad_relu_bn 16x8x8 16 window 3 stride 1 padding 1 samples 6 fp16 fused 1\n") !=
       std::string::npos);
-  begin(three);
+  begin_double(three);
   fusing_cudnn::use_choices(table);
   CHECK(fusing_cudnn::describe() ==
         "batch norm is fused where it is faster, decided at the first step and by a table");
@@ -208,7 +153,7 @@ TEST_CASE("cudnn: the fastest plan is in the table, which repeats the choices an
                          doctest::Contains("line 2 of a table of fused places"), usage_error);
   }
   host_cudnn one;
-  begin(one);
+  begin_double(one);
   fusing_cudnn::use_choices(table);  // of a GPU with more plans
   CHECK_THROWS_WITH_AS((void)train<fusing_cudnn>(),
                        doctest::Contains("names plan 1, and cuDNN has 1 here"), error);
@@ -218,25 +163,25 @@ TEST_CASE("cudnn: a deterministic engine fuses by rule, and by reproducible plan
   host_cudnn two;
   two.engines = {host_engine{.index = 1, .notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
                  host_engine{.index = 2}, host_engine{.index = 3}};
-  begin(two);
-  const result first = train<fixed_cudnn>(2);
+  begin_double(two);
+  const fused_run first = train<fixed_cudnn>(2);
   CHECK(first.fused == 6 + 3 * 2 + 1);
   CHECK(host_state().executed ==
         std::vector<int>(host_state().executed.size(), 2));  // nothing is timed
   CHECK(fixed_cudnn::describe() ==
         "batch norm fused at 13 of 16 places; 13 fused by rule, in a deterministic build; 3 plain "
         "by rule, in a deterministic build");
-  begin(two);
+  begin_double(two);
   CHECK(train<fixed_cudnn>(2).weights == first.weights);
 }
 
 TEST_CASE("cudnn: where batch norms cannot be fused they are plain, and describe says so") {
   const auto check_as_plain = [&]<resnet_options Options>(const auto& prepare, int fused,
                                                           const std::string& why) {
-    begin();
-    const result plain = train<plain_cudnn, fp16, Options>(2, 1, prepare);
-    begin();
-    const result same = train<fusing_cudnn, fp16, Options>(2, 1, prepare);
+    begin_double();
+    const fused_run plain = train<plain_cudnn, fp16, Options>(2, 1, prepare);
+    begin_double();
+    const fused_run same = train<fusing_cudnn, fp16, Options>(2, 1, prepare);
     CHECK(same.fused == fused);
     if (fused == 0) CHECK(same.weights == plain.weights);
     CAPTURE(fusing_cudnn::describe());
@@ -272,7 +217,7 @@ TEST_CASE("cudnn: where batch norms cannot be fused they are plain, and describe
     }();
     check_as_plain.operator()<by_block>([](auto&) {}, 6 + 3 * 3, "fused by time");
     CHECK(fusing_cudnn::choices().find("_add_") == std::string::npos);
-    const result same = train<fusing_cudnn, fp16, by_block>(2), plain = train<plain_cudnn>(2);
+    const fused_run same = train<fusing_cudnn, fp16, by_block>(2), plain = train<plain_cudnn>(2);
     CHECK(distance(same.weights, plain.weights) < 1e-2);
   }
   SUBCASE("shared statistics: forward may be fused") {

@@ -23,6 +23,7 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/fused_batch_norm.hpp>
+#include <cordee/ops/gpu/normalized_max_pool.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
