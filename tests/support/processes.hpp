@@ -9,24 +9,53 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cordee/comm/transports/bootstrap/tcp_connection.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
 namespace support {
+
+/// A port of the loopback that the system chooses, and gives to no one else while this lives. A
+/// process that asks for it with SO_REUSEADDR, as rank 0's server does, may listen there.
+struct reserved_port {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+  const int port = bound();
+
+  reserved_port() = default;
+  reserved_port(const reserved_port&) = delete;
+  reserved_port& operator=(const reserved_port&) = delete;
+  ~reserved_port() { ::close(descriptor); }
+
+ private:
+  [[nodiscard]] int bound() const {
+    const int yes = 1;
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    auto* const address = reinterpret_cast<sockaddr*>(&at);
+    if (::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        ::bind(descriptor, address, size) != 0 || ::getsockname(descriptor, address, &size) != 0)
+      throw std::runtime_error("no port");
+    return ntohs(at.sin_port);
+  }
+};
 
 /// Of each rank: what f(rank) returned, or "error: " or "aborted: " and what it threw; "signal 9"
 /// if one ended it, "stopped" if it stopped itself: it ends when all others have ended. Requires
 /// that this process has no other thread. f's text is short (64 KB).
 template <class F>
 std::vector<std::string> fork_ranks(int ranks, const F& f) {
-  const int port = cordee::detail::comm::listener(0, "127.0.0.1").port();  // free a moment later
+  const reserved_port master;
   std::vector<pid_t> children;
   std::vector<int> pipes;
   std::fflush(nullptr);
@@ -39,7 +68,7 @@ std::vector<std::string> fork_ranks(int ranks, const F& f) {
       ::setenv("RANK", cordee::concat(rank).c_str(), 1);
       ::setenv("WORLD_SIZE", cordee::concat(ranks).c_str(), 1);
       ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-      ::setenv("MASTER_PORT", cordee::concat(port).c_str(), 1);
+      ::setenv("MASTER_PORT", cordee::concat(master.port).c_str(), 1);
       std::string text;
       try {
         text = f(rank);

@@ -74,6 +74,34 @@ TEST_CASE("poll_until: true as soon as its condition is, false after the timeout
   CHECK(std::chrono::steady_clock::now() - start >= 20ms);
 }
 
+TEST_CASE("waits: what has come while this thread had no core counts, also after the time") {
+  // Not ready at its first call, after which the time is over; ready from then on.
+  int calls = 0;
+  const auto is_late = [&] {
+    if (calls++ > 0) return true;
+    std::this_thread::sleep_for(150ms);
+    return false;
+  };
+  CHECK(poll_until(is_late, 50ms, 1ms));
+  failure failed(2);
+  failed.record(1, "a failure");
+  calls = 0;
+  CHECK(await_leaving(0, 50ms, failed, [&] { return std::string(is_late() ? "" : "rank 1"); }) ==
+        "");
+  struct late_operation : fake_operation {
+    const decltype(is_late)& late;
+    bool ready() const { return late(); }
+  };
+  for (const int left : {-1, 1}) {
+    calls = 0;
+    fake_control control;
+    std::mutex mutex;
+    late_operation op{{.left = left}, is_late};
+    CHECK(error_message([&] { await_peers(op, control, mutex, limits); }) == "");
+    CHECK(control.failures.empty());
+  }
+}
+
 TEST_CASE("await_peers: it returns when the operation is ready, without an inspection at first") {
   fake_operation op{.polls_until_ready = 1};
   fake_control control;

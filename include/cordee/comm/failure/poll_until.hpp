@@ -22,15 +22,18 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-/// Polls ready() every `interval`. Returns false if it is not true within `timeout`.
+/// Polls ready() every `interval`. Returns false if it is not true within `timeout`. The time is
+/// read before ready(), which so is called once more after it, however long this thread had no
+/// core.
 template <class Ready>
 bool poll_until(const Ready& ready, wait_timer::clock::duration timeout,
                 wait_timer::clock::duration interval) {
-  for (const auto start = wait_timer::clock::now(); !ready();) {
-    if (wait_timer::clock::now() - start > timeout) return false;
+  for (const auto start = wait_timer::clock::now();;) {
+    const bool is_over = wait_timer::clock::now() - start > timeout;
+    if (ready()) return true;
+    if (is_over) return false;
     std::this_thread::sleep_for(interval);
   }
-  return true;
 }
 
 /// Yields in the first millisecond of a wait and sleeps after that: computing threads need the
@@ -98,19 +101,22 @@ class peer_wait {
     const auto now = wait_timer::clock::now();
     if (!wait_.started()) timer_.restart(now);
     waited = timer_.elapsed(now);
-    if (waited > limits_.control_after) check(now, waited);
-    return false;
+    return waited > limits_.control_after && check(now, waited);
   }
 
-  // Throws unless there is reason to go on waiting.
-  [[gnu::cold]] void check(wait_timer::clock::time_point now, wait_timer::clock::duration waited) {
+  // Throws unless there is reason to go on waiting, or the operation is ready after all: this
+  // thread may have had no core between ready() and now.
+  [[gnu::cold]] bool check(wait_timer::clock::time_point now, wait_timer::clock::duration waited) {
     if (timer_.inspection_due(now)) {
       wait_.inspect();
       left_ = wait_.left_peer();
     }
     control_.poll();
     const bool left_for_good = timer_.left_for_good(left_, now);
-    if (!control_.first_failure.happened() && !left_for_good && waited <= limits_.deadline) return;
+    if (!control_.first_failure.happened()) {
+      if (!left_for_good && waited <= limits_.deadline) return false;
+      if (wait_.ready()) return true;
+    }
     // A message of another size explains the wait best. A size that is being written at this moment
     // counts when it is seen a second time.
     for (int k = 0; k < 2; ++k) wait_.inspect();
@@ -166,8 +172,10 @@ template <class Remaining>
 [[gnu::cold]] std::string await_leaving(int rank, std::chrono::milliseconds deadline,
                                         const failure& first_failure, const Remaining& remaining) {
   auto failed_since = wait_timer::clock::now(), printed = failed_since;
-  for (std::string ranks; !(ranks = remaining()).empty();) {
+  while (true) {
     const auto now = wait_timer::clock::now();
+    const std::string ranks = remaining();
+    if (ranks.empty()) return ranks;
     if (!first_failure.happened()) failed_since = now;
     if (now - failed_since > grace_period(deadline)) return ranks;
     if (now - printed > deadline) {
@@ -176,7 +184,6 @@ template <class Remaining>
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  return {};
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

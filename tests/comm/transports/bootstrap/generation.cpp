@@ -162,3 +162,21 @@ TEST_CASE("generation: of a history's text every prefix and every damage is refu
   CHECK(parsed<generation_history>("1 1 1 5 a 1 0 "));
   CHECK_FALSE(parsed<generation_history>(concat("1 1 1 5 ", std::string(64, 'a'), " 1 0 ")));
 }
+
+TEST_CASE("failed_worlds: counts those of the same ranks, from the last one that has trained") {
+  const std::vector<member> two{{1, "a", 1}, {2, "b", 2}}, one{{1, "a", 1}};
+  failed_worlds f;
+  std::vector<int> counts;
+  const auto note = [&](const std::vector<member>& of, bool has_trained) {
+    f.note(of, "why", has_trained);
+    counts.push_back(f.count);
+  };
+  for (int k = 0; k < 3; ++k) note(two, false);
+  note(one, false);
+  note(one, true);
+  note(one, false);
+  note(two, false);
+  CHECK(counts == std::vector{1, 2, 3, 1, 0, 1, 1});
+  CHECK(f.are(two));
+  CHECK_FALSE(f.are(one));
+}

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Meetings of threads, each with a meeting point of its own, and strangers that call there.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -24,10 +28,11 @@ using namespace std::chrono_literals;
 namespace {
 
 // "0 of 2: 1 3 at node:7", or the error, of one process; the coordinator is published as such.
-std::string met(process& p, int smallest, std::chrono::milliseconds window) {
+std::string met(process& p, int smallest, std::chrono::milliseconds window,
+                const failed_worlds& failed = {}, std::chrono::milliseconds deadline = {}) {
   try {
-    meeting m(p.point, p.self, smallest);
-    const next_world w = m.agree(window, window);
+    meeting m(p.point, p.self, smallest, failed);
+    const next_world w = m.agree(window, std::max(window, deadline));
     if (!w.server) meeting::publish(p.point, p.self, w.next, {7, "s", {"node"}});
     std::string text = concat(w.rank, " of ", w.next.members.size(), ":");
     for (const member& x : w.next.members) text += concat(" ", x.id);
@@ -100,4 +105,72 @@ TEST_CASE("meeting: a minority, and fewer than the smallest number, end with the
   all[2].point.close();
   texts = met_by(all, {0, 1}, 3);
   for (const std::size_t r : {0, 1}) CHECK(contains(texts[r], "fewer than elastic{.smallest = 3}"));
+}
+
+TEST_CASE("meeting: too few ranks await the others for a deadline, where the window is over") {
+  for (const int smallest : {1, 2}) {
+    auto all = processes_of(smallest == 1 ? 3 : 2);  // no quorum, or too small
+    std::vector<std::string> texts(2);
+    const std::size_t last = all.size() - 1;
+    std::thread first([&] { texts[0] = met(all[last - 1], smallest, 50ms, {}, 10s); });
+    std::this_thread::sleep_for(300ms);
+    texts[1] = met(all[last], smallest, 50ms, {}, 10s);
+    first.join();
+    CHECK(texts[0] == concat("0 of 2: ", last, " ", last + 1));
+    CHECK(texts[1] == concat("1 of 2: ", last, " ", last + 1, " at node:7"));
+  }
+}
+
+TEST_CASE("meeting: where another program has a lost member's port, what it says is not believed") {
+  for (const frame::type kind : {frame::refused, frame::failed}) {
+    auto all = processes_of(2);
+    const listener strange(0, "127.0.0.1");
+    generation first = all[0].point.history.formed();
+    first.members.insert(first.members.begin(), {9, "127.0.0.1", strange.port()});
+    for (process& p : all) p.point.history = generation_history(first);
+    std::atomic<bool> ends{false};
+    std::thread other([&] {
+      for (std::vector<tcp_connection> calls; !ends; std::this_thread::sleep_for(1ms))
+        if (tcp_connection c = strange.accept(); !c.is_closed())
+          calls.emplace_back(std::move(c)).send({kind, 0, "another_secret, end"});
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    const auto texts = met_by(all, {0, 1});
+    CHECK(std::chrono::steady_clock::now() - begin < 2s);
+    CHECK(texts == std::vector<std::string>{"0 of 2: 1 2", "1 of 2: 1 2 at node:7"});
+    ends = true;
+    other.join();
+  }
+}
+
+TEST_CASE("meeting: a deadline of a hundred years is one") {
+  auto all = processes_of(2);
+  std::thread other([&] { (void)met(all[1], 1, 5s, {}, longest_deadline); });
+  CHECK(met(all[0], 1, 5s, {}, longest_deadline) == "0 of 2: 1 2");
+  other.join();
+}
+
+TEST_CASE("meeting: the same ranks that have failed too often end, all by one rank's decision") {
+  constexpr int most = meeting::most_repetitions;
+  // Of the coordinator and of the others, which have seen other numbers of failures.
+  for (const auto& [first, others, ends] :
+       {std::tuple{most + 1, 0, true}, {most, most + 1, false}, {0, 2 * most, false}})
+    for (const bool loses : {false, true}) {
+      auto all = processes_of(3);
+      if (loses) all[2].point.close();
+      std::vector<std::string> texts(loses ? 2 : 3);
+      std::vector<std::thread> threads;
+      for (std::size_t i = 0; i < texts.size(); ++i)
+        threads.emplace_back([&, i] {
+          failed_worlds f{all[i].point.history.formed().members, i == 0 ? first : others, "why"};
+          texts[i] = met(all[i], 1, 5s, f);
+        });
+      for (std::thread& t : threads) t.join();
+      for (const std::string& text : texts)
+        if (ends && !loses)
+          CHECK(text ==
+                concat("elastic: ", most + 1, " worlds of the same ranks have failed: why"));
+        else
+          CHECK(contains(text, concat(" of ", texts.size(), ": 1 2").c_str()));
+    }
 }

@@ -11,6 +11,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace support;
+using cordee::detail::comm::world_call;
 
 TEST_CASE(
     "meeting_point: strangers, and what a member would not send, are refused, and no one joins "

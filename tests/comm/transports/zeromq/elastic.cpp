@@ -8,14 +8,17 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cordee/comm/reducers/collectives.hpp>
@@ -43,7 +46,6 @@ void sum_rounds(const zeromq& comm, int rounds, const auto& before) {
     if (x[0] != p * (p + 1) / 2 || x[1] != p * k) throw usage_error("a wrong sum");
   }
 }
-constexpr auto nothing = [](int) {};
 
 // Of processes, which all of them see.
 class shared_pids {
@@ -63,12 +65,21 @@ class shared_pids {
   std::atomic<pid_t>* memory_;
 };
 
+long long ms_since(clock_type::time_point start) { return (clock_type::now() - start) / 1ms; }
+
 // "2 of 3, then 1 of 2": what a process was in each of its worlds.
 struct trace {
   std::string text{};
   int worlds = 0;
+  clock_type::time_point last_round{};  // of the first world
+  long long took = 0;                   // ms from then until the second world
   void note(const zeromq& comm) {
     text += concat(worlds++ > 0 ? ", then " : "", comm.rank(), " of ", comm.size());
+    if (worlds == 2) took = ms_since(last_round);
+  }
+  // The text, or how long it took where that is longer.
+  [[nodiscard]] std::string within(long long ms) const {
+    return took > ms ? concat("it took ", took, " ms") : text;
   }
 };
 
@@ -88,22 +99,29 @@ void wait_for(const std::string& path) {
     std::this_thread::sleep_for(5ms);
   }
 }
-long long ms_since(clock_type::time_point start) { return (clock_type::now() - start) / 1ms; }
+
+// A process of a run that sums in each of its worlds. before(world, k), the first of which is 1,
+// precedes round k.
+trace run_worlds(int rounds, const zeromq::options& o, const auto& before) {
+  trace t;
+  zeromq::launch(
+      [&](zeromq comm) {
+        t.note(comm);
+        sum_rounds(comm, rounds, [&](int k) {
+          if (t.worlds == 1) t.last_round = clock_type::now();
+          before(t.worlds, k);
+        });
+      },
+      o);
+  return t;
+}
 
 }  // namespace
 
 TEST_CASE("elastic: without an event it is one world, in which all ranks end") {
   for (const int ranks : {1, 2, 3, 5, 8}) {
-    const auto texts = fork_ranks(ranks, [](int) {
-      trace t;
-      zeromq::launch(
-          [&](zeromq comm) {
-            t.note(comm);
-            sum_rounds(comm, 20, nothing);
-          },
-          with({.smallest = 1}));
-      return t.text;
-    });
+    const auto texts = fork_ranks(
+        ranks, [](int) { return run_worlds(20, with({.smallest = 1}), [](int, int) {}).text; });
     for (int r = 0; r < ranks; ++r)
       CHECK(texts[static_cast<std::size_t>(r)] == concat(r, " of ", ranks));
   }
@@ -115,21 +133,11 @@ TEST_CASE("elastic: the run goes on without a rank that was killed, whichever it
     CAPTURE(ranks);
     CAPTURE(killed);
     const auto texts = fork_ranks(ranks, [&](int rank) {
-      trace t;
-      clock_type::time_point begin;
-      long long took = 0;
-      zeromq::launch(
-          [&](zeromq comm) {
-            t.note(comm);
-            if (t.worlds == 2) took = ms_since(begin);
-            sum_rounds(comm, 20, [&](int k) {
-              if (t.worlds == 1) begin = clock_type::now();
-              if (t.worlds == 1 && k == 7 && rank == killed) ::kill(::getpid(), SIGKILL);
-            });
-          },
-          with({.smallest = 1}));
-      if (took > 2000) return concat("it took ", took, " ms");
-      return t.text;
+      return run_worlds(20, with({.smallest = 1}),
+                        [&](int world, int k) {
+                          if (world == 1 && k == 7 && rank == killed) ::kill(::getpid(), SIGKILL);
+                        })
+          .within(2000);
     });
     for (int r = 0; r < ranks; ++r)
       CHECK(texts[static_cast<std::size_t>(r)] ==
@@ -141,16 +149,11 @@ TEST_CASE("elastic: the run goes on without a rank that was killed, whichever it
 
 TEST_CASE("elastic: ranks are lost one after the other, rank 0 each time") {
   const auto texts = fork_ranks(5, [](int rank) {
-    trace t;
-    zeromq::launch(
-        [&](zeromq comm) {
-          t.note(comm);
-          sum_rounds(comm, 10, [&](int k) {
-            if (k == 4 && t.worlds == rank + 1 && rank < 3) ::kill(::getpid(), SIGKILL);
-          });
-        },
-        with({.smallest = 2}));
-    return t.text;
+    return run_worlds(10, with({.smallest = 2}),
+                      [&](int world, int k) {
+                        if (k == 4 && world == rank + 1 && rank < 3) ::kill(::getpid(), SIGKILL);
+                      })
+        .text;
   });
   CHECK(texts[2] == "signal 9");
   CHECK(texts[3] == "3 of 5, then 2 of 4, then 1 of 3, then 0 of 2");
@@ -179,6 +182,8 @@ TEST_CASE("elastic: too few ranks, or no more than half without rank 0, end with
                                   "which has ended), fewer than elastic{.smallest = 3}",
                                   "the last world ended by rank 1"}));
   texts = after_loss(5, {0, 2, 3}, 1);
+  CAPTURE(texts[1]);
+  CAPTURE(texts[4]);
   for (const std::size_t r : {1, 4})
     CHECK(contains_all(texts[r], {"elastic: 2 ranks are left of the 5 of generation 1",
                                   "more than half must go on, or half with its rank 0"}));
@@ -196,28 +201,20 @@ TEST_CASE(
     CAPTURE(stopped);
     const folder files;
     const auto as_rank = [&](bool stops) {
-      trace t;
-      clock_type::time_point begin;
-      long long took = 0;
-      zeromq::launch(
-          [&](zeromq comm) {
-            t.note(comm);
-            if (t.worlds == 2) took = ms_since(begin);
-            sum_rounds(comm, 10, [&](int k) {
-              if (t.worlds == 2 && k == 5) write_file(files.file("goes on"), "");
-              if (t.worlds == 2 && k > 5) std::this_thread::sleep_for(300ms);
-              if (t.worlds == 1) begin = clock_type::now();
-              if (t.worlds == 1 && k == 4 && stops) ::raise(SIGSTOP);
-            });
-          },
-          with({.smallest = 2}, 2s));
-      return took > 4000 ? concat("it took ", took, " ms") : t.text;
+      return run_worlds(10, with({.smallest = 2}, 2s),
+                        [&](int world, int k) {
+                          if (world == 2 && k == 5) write_file(files.file("goes on"), "");
+                          if (world == 2 && k > 5) std::this_thread::sleep_for(300ms);
+                          if (world == 1 && k == 4 && stops) ::raise(SIGSTOP);
+                        })
+          .within(4000);
     };
     const auto texts = fork_ranks(3, [&](int rank) {
       ::alarm(30);
       if (rank != stopped) return as_rank(false);
       const pid_t child = ::fork();  // for which fork_ranks does not wait
       if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // or it would stay stopped
         std::string text;
         try {
           text = as_rank(true);
@@ -245,42 +242,49 @@ TEST_CASE(
 
 TEST_CASE("elastic: a rank that ends by an error of its own ends alone") {
   const auto texts = fork_ranks(3, [](int rank) {
-    trace t;
-    zeromq::launch(
-        [&](zeromq comm) {
-          t.note(comm);
-          sum_rounds(comm, 10, [&](int k) {
-            if (k == 4 && rank == 1) throw error("its disk is full");
-          });
-        },
-        with({.smallest = 2}));
-    return t.text;
+    return run_worlds(10, with({.smallest = 2}),
+                      [&](int, int k) {
+                        if (k == 4 && rank == 1) throw error("its disk is full");
+                      })
+        .text;
   });
   CHECK(texts == std::vector<std::string>{"0 of 3, then 0 of 2", "error: its disk is full",
                                           "2 of 3, then 1 of 2"});
 }
 
-// Skipped: in one run of two a rank names the lost one instead. The cause is not known yet.
-TEST_CASE("elastic: an error of the program on all ranks ends the run, in whichever world" *
-          doctest::skip()) {
-  const auto texts = fork_ranks(2, [](int) {
-    trace t;
-    try {
-      zeromq::launch(
-          [&](zeromq comm) {
-            t.note(comm);
-            std::vector<double> x(static_cast<std::size_t>(comm.rank() + 1));
-            allreduce_host(comm, x, reduce_op::sum);  // of other sizes
-          },
-          with({.smallest = 2}));
-    } catch (const error& e) {
-      return concat(t.worlds, " worlds, ", e.what());
-    }
-    return t.text;
-  });
-  for (const std::string& text : texts)
-    CHECK(
-        contains_all(text, {"4 worlds, elastic: 4 worlds of the same ranks have failed", "bytes"}));
+TEST_CASE("elastic: an error of the program on all ranks ends the run, and all name it") {
+  const auto ends_by = [](std::chrono::milliseconds deadline, const auto& body) {
+    return fork_ranks(2, [&](int) {
+      trace t;
+      try {
+        zeromq::launch(
+            [&](zeromq comm) {
+              t.note(comm);
+              body(comm);
+            },
+            with({.smallest = 2}, deadline));
+      } catch (const error& e) {
+        return concat(t.worlds, " worlds, ", e.what());
+      }
+      return t.text;
+    });
+  };
+  const std::string end = "4 worlds, elastic: 4 worlds of the same ranks have failed: rank ";
+  for (const std::string& text : ends_by(30s, [](const zeromq& comm) {
+         std::vector<double> x(static_cast<std::size_t>(comm.rank() + 1));
+         allreduce_host(comm, x, reduce_op::sum);  // of other sizes
+       })) {
+    CAPTURE(text);
+    CHECK(contains_all(text, {end.c_str(), "bytes"}));
+  }
+  for (const std::string& text : ends_by(500ms, [](const zeromq& comm) {
+         std::array<std::byte, 8> x{};
+         const std::array in{recv_op<cpu>{1 - comm.rank(), {x.data(), x.size()}}};
+         comm.exchange({}, std::span<const recv_op<cpu>>(in), cpu::stream{});  // which none sends
+       })) {
+    CAPTURE(text);
+    CHECK(contains_all(text, {end.c_str(), "waited 500 ms"}));
+  }
 }
 
 TEST_CASE("elastic: new ranks join a run that trains, and go on when the first ones are lost") {

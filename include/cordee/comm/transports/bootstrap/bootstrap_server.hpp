@@ -69,13 +69,13 @@ class bootstrap_server {
     const auto join_deadline = clock::now() + deadline_;
     for (bool reported = false; !closing_;) {
       acceptor_.wait(20);
-      acceptor_.receive(clock::now());
+      const auto now = clock::now();  // before those that have come are received
+      acceptor_.receive(now);
       for (std::string refusal; !(refusal = relay_.next_refusal()).empty();)
         std::fprintf(stderr, "cordee: rank 0 refuses %s\n", refusal.c_str());
       const std::string missing = relay_.not_joined();
       note_not_informed(relay_.not_informed());
-      if (missing.empty() || clock::now() < join_deadline || std::exchange(reported, true))
-        continue;
+      if (missing.empty() || now < join_deadline || std::exchange(reported, true)) continue;
       const std::string refused = relay_.refusals();
       relay_.fail(
           {frame::failed, 0,

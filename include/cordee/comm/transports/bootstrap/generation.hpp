@@ -202,4 +202,21 @@ class generation_history {
   std::vector<generation> promised_;
 };
 
+/// Worlds of the same ranks that have failed one after the other, as one process has seen them.
+struct failed_worlds {
+  std::vector<member> members{};  // by rank
+  int count = 0;
+  std::string cause{};  // of the last one
+
+  /// One more has failed. `has_trained`: it lasted, so that those before it do not count.
+  [[gnu::cold]] void note(std::vector<member> of, const std::string& why, bool has_trained) {
+    count = has_trained ? 0 : are(of) ? count + 1 : 1;
+    members = std::move(of);
+    cause = why;
+  }
+  [[nodiscard]] bool are(const std::vector<member>& others) const {
+    return std::ranges::equal(members, others, {}, &member::id, &member::id);
+  }
+};
+
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

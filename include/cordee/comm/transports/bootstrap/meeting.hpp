@@ -54,9 +54,12 @@ class outgoing_call {
 
   [[nodiscard]] const member& to() const { return to_; }
   [[nodiscard]] bool is_connected() const { return is_connected_; }
-  /// Its port refuses connections: the process has ended.
-  [[nodiscard]] bool is_refused() const { return is_refused_; }
+  /// Its port refuses connections, or another program has it: the process has ended.
+  [[nodiscard]] bool is_refused() const { return is_refused_ || is_strange_; }
+  /// Why it has refused this process, or the other program has; empty if neither.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  /// Whether the refusal has the run's secret.
+  [[nodiscard]] bool is_refused_by_member() const { return !refusal_.empty() && !is_strange_; }
   /// Whether that is a coordinator's reason to end all that it meets.
   [[nodiscard]] bool has_ended_run() const { return has_ended_run_; }
 
@@ -65,6 +68,7 @@ class outgoing_call {
   template <class Text>
   [[gnu::cold]] std::optional<world_call> poll(frame::type kind, const Text& text,
                                                const std::string& secret) {
+    if (is_strange_) return {};
     if (connection_.is_closed()) {
       is_connected_ = false;
       if (const auto now = clock::now(); now >= next_attempt_) {
@@ -83,8 +87,11 @@ class outgoing_call {
     const auto f = connection_.try_receive(meeting_point::longest_frame);
     if (!f) return {};
     if (f->kind == frame::refused || f->kind == frame::failed) {
-      refusal_ = f->payload;
-      has_ended_run_ = f->kind == frame::failed;
+      word_reader in(f->payload);
+      const auto given = in.word();
+      is_strange_ = !given || !equal_secrets(*given, secret);
+      refusal_ = is_strange_ ? f->payload : std::string(in.rest());
+      has_ended_run_ = f->kind == frame::failed && !is_strange_;
     }
     if (f->kind != frame::world) return {};
     auto call = world_call::parse(f->payload, secret);
@@ -99,39 +106,44 @@ class outgoing_call {
   const member to_;
   tcp_connection connection_;
   clock::time_point next_attempt_{};
-  bool is_connected_ = false, is_refused_ = false, has_ended_run_ = false;
+  bool is_connected_ = false, is_refused_ = false, is_strange_ = false, has_ended_run_ = false;
   std::string refusal_;
 };
 
-/// One meeting of a process, `self`. `smallest`: the fewest ranks of a world.
+/// One meeting of a process, `self`. `smallest`: the fewest ranks of a world. `failed`: the worlds
+/// before.
 class meeting {
  public:
   using clock = std::chrono::steady_clock;
 
-  meeting(meeting_point& point, member self, int smallest)
-      : point_(point), self_(std::move(self)), smallest_(smallest) {
+  /// Beyond so many worlds of the same ranks that have failed without training, the failure is not
+  /// of a rank but of the program.
+  static constexpr int most_repetitions = 3;
+
+  meeting(meeting_point& point, member self, int smallest, failed_worlds failed = {})
+      : point_(point), self_(std::move(self)), smallest_(smallest), failed_(std::move(failed)) {
     for (const member& m : point_.history.members())
       if (m.id != self_.id) calls_.emplace_back(m);
   }
 
   /// Blocks until the next generation is agreed on, at most for five deadlines. `window`: how long
   /// members are awaited that have neither called nor ended; that of one that calls may be shorter,
-  /// and then counts. A coordinator that has called, and is silent for two deadlines, is left out.
-  /// Throws error where the ranks are too few or no quorum, where this process is refused, and when
-  /// the time is over.
+  /// and then counts. Too few await the others for a deadline at least. A coordinator that has
+  /// called, and is silent for two deadlines, is left out. Throws error where the ranks are too few
+  /// or no quorum, where this process is refused, and when the time is over.
   [[gnu::cold]] next_world agree(std::chrono::milliseconds window,
                                  std::chrono::milliseconds deadline) {
     std::optional<next_world> result;
     window_ = window;
     const auto start = clock::now();
     const auto agreed = [&] {
-      point_.receive(clock::now());
+      const auto now = clock::now();  // of those that have called until now
+      point_.receive(now);
       result = poll_calls();
-      const auto waited = clock::now() - start;
-      if (!result) result = decide(waited, waited / (2 * deadline));
+      if (!result) result = decide(now - start, deadline);
       return result.has_value();
     };
-    if (!poll_until(agreed, 5 * deadline, std::chrono::milliseconds(1)))
+    if (!poll_until(agreed, std::min(5 * deadline, longest_deadline), std::chrono::milliseconds(1)))
       throw error(concat("elastic: no next generation was agreed on in time", describe_absent(),
                          ": some ranks may be cut off from others"));
     return std::move(*result);
@@ -154,10 +166,12 @@ class meeting {
     for (outgoing_call& call : calls_) {
       auto world = call.poll(
           frame::meet,
-          [&](const std::string& address) { return point_.meet_text(self_at(address), window_); },
+          [&](const std::string& address) {
+            return point_.meet_text(self_at(address), window_, failed_.cause);
+          },
           point_.secret);
       if (call.has_ended_run()) throw error(call.refusal());
-      if (!call.refusal().empty())
+      if (call.is_refused_by_member())
         throw error(
             concat("elastic: ", call.to().address, " refuses this process: ", call.refusal()));
       if (!world || !point_.history.may_promise(world->next)) continue;
@@ -177,9 +191,9 @@ class meeting {
     return point_.find(meeting_point::purpose::meets, id) != nullptr;
   }
 
-  // Empty on a rank that is not the coordinator, and while members are awaited. `silent`: so many
-  // of the lower ones that can be called do not decide.
-  std::optional<next_world> decide(clock::duration waited, std::int64_t silent) {
+  // Empty on a rank that is not the coordinator, and while members are awaited.
+  std::optional<next_world> decide(clock::duration waited, clock::duration deadline) {
+    auto silent = waited / (2 * deadline);  // so many lower ones that can be called do not decide
     bool reaches_all = true;
     generation_history known = point_.history;
     auto window = window_;
@@ -204,7 +218,10 @@ class meeting {
       ids.push_back(m.id);
       next.members.push_back(m);
     }
-    if (const generation* g = known.without_quorum(ids))
+    const generation* const g = known.without_quorum(ids);
+    const bool is_final = reaches_all || waited >= std::max<clock::duration>(window, deadline);
+    if (g != nullptr && !is_final) return {};
+    if (g != nullptr)
       end_run(concat("elastic: ", count_of(ids.size()), " of the ", g->members.size(),
                      " of generation ", g->number, describe_absent(),
                      ": more than half must go on, or half with its rank 0, since the others may "
@@ -216,9 +233,15 @@ class meeting {
         next.members.push_back(m);
         ++joined;
       }
-    if (static_cast<int>(next.members.size()) < smallest_)
+    const bool is_small = static_cast<int>(next.members.size()) < smallest_;
+    if (is_small && !is_final) return {};
+    if (is_small)
       end_run(concat("elastic: ", count_of(next.members.size()), describe_absent(),
                      ", fewer than elastic{.smallest = ", smallest_, "}"));
+    // Decided here, and sent to all: ranks that decided alone would be lost ones to the others.
+    if (failed_.count > most_repetitions && failed_.are(next.members))
+      end_run(concat("elastic: ", failed_.count,
+                     " worlds of the same ranks have failed: ", failed_.cause));
     if (joined > 0)
       result.change += concat(result.change.empty() ? "" : "; ", joined,
                               joined == 1 ? " new rank" : " new ranks");
@@ -230,7 +253,7 @@ class meeting {
   [[noreturn, gnu::cold]] void end_run(const std::string& why) const {
     for (const outgoing_call& call : calls_)
       if (auto* c = point_.find(meeting_point::purpose::meets, call.to().id))
-        c->connection.send({frame::failed, 0, why});
+        c->connection.send({frame::failed, 0, concat(point_.secret, " ", why)});
     throw error(why);
   }
   [[nodiscard]] bool can_call(std::uint64_t id) const {
@@ -264,6 +287,7 @@ class meeting {
   meeting_point& point_;
   const member self_;
   const int smallest_;
+  const failed_worlds failed_;
   std::chrono::milliseconds window_{};
   std::vector<outgoing_call> calls_;
 };

@@ -62,6 +62,7 @@ class meeting_point {
     member who{};
     generation_history history{};
     std::chrono::milliseconds window{};  // of a member: see meeting::agree
+    std::string cause{};                 // of a member: why it has left its world
   };
 
   /// `host`: where it listens, see listener.
@@ -101,6 +102,12 @@ class meeting_point {
       if (c.what == what && c.who.id == id && !c.connection.is_closed()) return &c;
     return nullptr;
   }
+  /// Why the first member that has called has left its world; empty where none has called.
+  [[nodiscard]] std::optional<std::string> first_cause() const {
+    for (const caller& c : callers_)
+      if (c.what == purpose::meets) return c.cause;
+    return {};
+  }
   [[nodiscard]] std::vector<member> those_that(purpose what) const {
     std::vector<member> all;
     for (const caller& c : callers_)
@@ -112,17 +119,22 @@ class meeting_point {
     std::erase_if(callers_, [](const caller& c) { return c.what == purpose::meets; });
   }
 
-  /// The payloads of a member's and of a new process's first frame.
+  /// The payload of a member's first frame. `cause`: why it has left its world, of which
+  /// longest_cause bytes are sent.
   [[nodiscard, gnu::cold]] std::string meet_text(const member& self,
-                                                 std::chrono::milliseconds window) const {
-    return concat(secret, " ", serialize(self), window.count(), " ", history.serialize());
+                                                 std::chrono::milliseconds window,
+                                                 std::string_view cause = {}) const {
+    return concat(secret, " ", serialize(self), window.count(), " ", history.serialize(),
+                  cause.substr(0, longest_cause));
   }
+  /// The payload of a new process's first frame.
   [[nodiscard, gnu::cold]] std::string join_text(const member& self) const {
     return concat(secret, " ", serialize(self));
   }
 
  private:
   static constexpr std::chrono::seconds hello_timeout{5};
+  static constexpr std::size_t longest_cause = 4096;
 
   static bool is_unknown(const caller& c) { return c.what == purpose::unknown; }
   [[nodiscard]] std::size_t most_callers() const { return 64 + 4 * history.members().size(); }
@@ -136,22 +148,25 @@ class meeting_point {
     if ((f.kind != frame::meet && f.kind != frame::join) || !given || !who)
       return c.connection.close();  // speaks another protocol: no answer
     if (!equal_secrets(*given, secret))
-      return refuse(c, "it has another secret: is it of another run?");
+      return refuse(c, "it has another secret: is it of another run?", {});
     place_at(*who, c.connection);
     const purpose what = f.kind == frame::meet ? purpose::meets : purpose::joins;
     if (what == purpose::meets) {
       const auto window = in.number<std::int64_t>(0, longest_deadline.count());
       auto known = generation_history::parse(in);
-      if (!window || !known) return refuse(c, "it is of another version of cordee");
+      if (!window || !known) return refuse(c, "it is of another version of cordee", secret);
       const std::vector<member> all = history.members();
       const bool is_member = std::ranges::find(all, who->id, &member::id) != all.end();
       if (!is_member && known->formed().number <= history.formed().number)
-        return refuse(c, concat("the run has lost it, and is at generation ",
-                                history.formed().number, " now"));
+        return refuse(
+            c,
+            concat("the run has lost it, and is at generation ", history.formed().number, " now"),
+            secret);
       // Sent before it promised the present generation, and received late.
       if (is_member && known->newest() < history.formed().number) return c.connection.close();
       c.history = std::move(*known);
       c.window = std::chrono::milliseconds(*window);
+      c.cause = in.rest().substr(0, longest_cause);
       for (caller& other : callers_)  // it calls again: that call has the newer history
         if (other.what == what && other.who.id == who->id) other.connection.close();
     } else if (find(what, who->id) != nullptr) {
@@ -160,10 +175,12 @@ class meeting_point {
     c.what = what;
     c.who = std::move(*who);
   }
-  static void refuse(caller& c, const std::string& why) {
+  // With the run's secret for one that has it, which so knows that it is not another program that
+  // refuses it, at the port of a member that has ended.
+  static void refuse(caller& c, const std::string& why, const std::string& key) {
     std::fprintf(stderr, "cordee: refuses %s: %s\n", c.connection.peer_address().c_str(),
                  why.c_str());
-    c.connection.send({frame::refused, 0, why});
+    c.connection.send({frame::refused, 0, concat(key, key.empty() ? "" : " ", why)});
     c.connection.close();
   }
   // A process of this host may name the loopback, as may one of the other end's host.

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -73,17 +74,20 @@ class membership {
   /// it. Throws error where there is none for this process. `window`: see meeting::agree.
   [[gnu::cold]] next_world meet(std::chrono::milliseconds window) {
     if (current().number == 0) return join();
-    return meeting(point_, self_, options_.smallest).agree(window, options_.deadline);
+    return meeting(point_, self_, options_.smallest, failed_).agree(window, options_.deadline);
+  }
+  /// The world of these members has failed; see failed_worlds. One that ended for a new rank has
+  /// not.
+  [[gnu::cold]] void note_failed(std::vector<member> members, const std::string& cause,
+                                 bool has_trained) {
+    failed_.note(std::move(members), cause, has_trained || is_admitting_.exchange(false));
   }
   /// Of the coordinator, when it has started the next world's server.
   void publish(const generation& next, const bootstrap_address& server) {
     meeting::publish(point_, self_, next, server);
   }
-  /// The world is complete: all of its members have promised it. Returns whether its members are
-  /// others than before.
-  [[gnu::cold]] bool form(const next_world& world) {
-    const bool is_same =
-        std::ranges::equal(world.next.members, current().members, {}, &member::id, &member::id);
+  /// The world is complete: all of its members have promised it.
+  [[gnu::cold]] void form(const next_world& world) {
     point_.history.form(world.next);
     point_.end_meeting();
     publish_place(world.rank);
@@ -91,7 +95,6 @@ class membership {
       std::fprintf(stderr, "cordee: generation %lld has %zu ranks: %s\n",
                    static_cast<long long>(world.next.number), world.next.members.size(),
                    world.change.empty() ? "those of before" : world.change.c_str());
-    return !is_same;
   }
 
   /// Answers at the meeting point until unwatch(), and fails the world when its ranks have to meet.
@@ -105,11 +108,12 @@ class membership {
         const auto now = std::chrono::steady_clock::now();
         point_.receive(now);
         if (has_failed) continue;
-        const bool meets = !point_.those_that(meeting_point::purpose::meets).empty();
+        const auto left = point_.first_cause();
         const bool joins = admits_ && world.rank() == 0 && now - start > options_.settle &&
                            !point_.those_that(meeting_point::purpose::joins).empty();
-        if (!meets && !joins) continue;
-        world.fail(meets ? "another rank has left this generation" : "a new rank joins");
+        if (!left && !joins) continue;
+        is_admitting_ = !left;
+        world.fail(left ? describe_left(*left) : "a new rank joins");
         has_failed = true;
       }
     });
@@ -128,6 +132,13 @@ class membership {
     char address[address_text_size], secret[33];
   };
   static constexpr std::chrono::milliseconds interval{10};
+  static constexpr std::string_view left_text = "another rank has left this generation";
+
+  // With the cause, which may arrive here sooner than by way of rank 0.
+  [[nodiscard, gnu::cold]] static std::string describe_left(const std::string& cause) {
+    if (cause.find(left_text) != std::string::npos) return cause;
+    return concat(left_text, cause.empty() ? "" : ": ", cause);
+  }
 
   [[nodiscard, gnu::cold]] static std::string bound_host(const std::string& listen) {
     return resolve(listen, 0).has_loopback_only() ? listen : std::string();
@@ -165,7 +176,8 @@ class membership {
               return point_.join_text(self_);
             },
             point_.secret);
-        if (call.is_refused()) why = concat("nothing answers at ", address->describe());
+        if (call.is_refused() && call.refusal().empty())
+          why = concat("nothing answers at ", address->describe());
         if (call.is_connected()) why = concat("it does not admit this process: ", call.refusal());
         if (!world) continue;
         const int rank = world->next.rank_of(self_.id);
@@ -186,7 +198,8 @@ class membership {
   const membership_options options_;
   meeting_point point_;
   member self_;
-  std::atomic<bool> stops_{false}, admits_{true};
+  failed_worlds failed_;
+  std::atomic<bool> stops_{false}, admits_{true}, is_admitting_{false};
   std::thread watcher_;
 };
 

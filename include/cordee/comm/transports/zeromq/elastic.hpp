@@ -54,9 +54,6 @@ struct elastic {
 
 namespace detail::comm {
 
-/// Beyond so many worlds of the same ranks, each of which failed within the deadline, the failure
-/// is not of a rank but of the program.
-inline constexpr int most_repetitions = 3;
 /// How long ranks are awaited that were waited for until the deadline already.
 inline constexpr std::chrono::milliseconds stalled_window{1000};
 
@@ -91,8 +88,12 @@ class elastic_run {
     while (true) {
       if (!world_ && !form_next()) return;
       if (complete()) return;
-      window_ = world_->first_failure().stalled() ? std::min(stalled_window, deadline_) : deadline_;
+      const bool stalled = world_->first_failure().stalled();
+      window_ = stalled ? std::min(stalled_window, deadline_) : deadline_;
+      // A stall took a deadline by itself.
+      const bool has_trained = clock::now() - begin_ > (stalled ? 2 : 1) * deadline_;
       cause_ = world_->first_failure().cause();
+      members_.note_failed(members_.current().members, cause_, has_trained);
       world_.reset();
     }
   }
@@ -120,13 +121,10 @@ class elastic_run {
       } catch (const std::exception& e) {  // a rank was lost meanwhile
         cause_ = e.what();
         window_ = deadline_;
+        members_.note_failed(next->next.members, cause_, false);
         continue;
       }
-      const bool is_other = members_.form(*next);
-      repetitions_ = is_other || clock::now() - begin_ > deadline_ ? 0 : repetitions_ + 1;
-      if (repetitions_ > most_repetitions)
-        throw error(
-            concat("elastic: ", repetitions_, " worlds of the same ranks have failed: ", cause_));
+      members_.form(*next);
       return true;
     }
   }
@@ -161,7 +159,6 @@ class elastic_run {
   std::chrono::milliseconds window_ = deadline_;
   std::string cause_;
   clock::time_point begin_{};
-  int repetitions_ = 0;
   bool is_complete_ = false;
 };
 

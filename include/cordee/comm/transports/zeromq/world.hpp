@@ -258,8 +258,10 @@ class zeromq_world {
     const auto is_lost = [this](int rank) { return !control_.has_left(rank); };
     const auto found = std::ranges::find_if(closed, is_lost);
     const int lost = found == closed.end() ? -1 : *found;
-    // Within the grace the control connection may say more.
-    if (lost_timer_.left_for_good(lost, wait_timer::clock::now()))
+    // Within the grace the control connection may say more, or has said it by now.
+    if (!lost_timer_.left_for_good(lost, wait_timer::clock::now())) return;
+    control_.poll();
+    if (!first_failure().happened() && !control_.has_left(lost))
       throw error(concat("the connection of ", first_failure().name_of(lost),
                          " has closed: the network, or its node, has failed"));
   }
