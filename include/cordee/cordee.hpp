@@ -129,6 +129,7 @@
 #include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/outer_momentum.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>

@@ -53,6 +53,7 @@ void for_each_optimizer(const auto& f) {
   f("local_steps{sgd, 8}", local_steps{sgd{}, 8}, 0.02);
   f("local_steps{lars, 4}", local_steps{lars{.trust_coefficient = 0.02}, 4}, 0.5);
   f("outer_momentum{local_steps{sgd, 4}}", outer_momentum{local_steps{sgd{}, 4}}, 0.01);
+  f("overlapped{outer_momentum}, 1", overlapped{outer_momentum{local_steps{sgd{}, 4}}, 1}, 0.01);
 }
 
 }  // namespace matrix

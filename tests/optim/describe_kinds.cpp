@@ -20,6 +20,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/muon/muon.hpp>
@@ -156,7 +157,12 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
            {.outer = {.nesterov = false}},
            {.outer = {.per_learning_rate = true}},
            {.outer = {.fragments = 2}},
+           {.outer = {.mixing = 0.5}},
            {.outer = {.fragments = 2, .fragment_numbers = 7}}});
+  all_described<overlapped<outer_momentum<local_steps<sgd>>>>(
+      {.optimizer = {.optimizer = {.period = 8}}},
+      {{.optimizer = {.optimizer = {.period = 8}, .outer = {.momentum = 0.5}}},
+       {.optimizer = {.optimizer = {.period = 8}}, .steps = 2}});
   all_described<local_steps<sgd>>(
       {}, {{.optimizer = {.momentum = 0.5}}, {.period = 3}, {.start_epoch = 2.5}});
 }

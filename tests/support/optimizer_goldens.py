@@ -244,6 +244,23 @@ def outer_momentum(inner, mu, rate, nesterov, per_rate, period=2, second=()):
     return step
 
 
+def overlapped(inner, mu, rate, mixing, delay, period, second):
+    """Streaming DiLoCo with overlap: as outer_momentum with Nesterov's, but the mean way back is used `delay` steps
+    after it was taken, and a share `mixing` of the rank's weights stays"""
+    def step(w, g, k, t, lr, s, mix):
+        a = s.setdefault("a", w[0].copy())
+        w = np.array([inner(w[r], g[r], k, t, lr, s.setdefault(r, {})) for r in range(len(w))])
+        shift = period // 2 if k in second else 0
+        if (t + shift) % period == 0:
+            s["sent"] = (a - w).mean(axis=0)
+        if t > delay and (t - delay + shift) % period == 0:
+            s["u"] = mu * s.get("u", 0 * a) + s["sent"]
+            s["a"] = a - rate * (s["sent"] + mu * s["u"])
+            w = mixing * w + (1 - mixing) * s["a"]
+        return w
+    return step
+
+
 def majority_vote(mu, decay=0.01):
     """Signum with majority vote: a zero votes 1 in even steps, -1 in odd ones; a tie goes to rank (step mod ranks)"""
     def step(w, g, k, t, lr, s, mix):
@@ -442,6 +459,8 @@ def main():
         on_ranks("outer_momentum, SlowMo", ranks, outer_momentum(sgd_step, 0.5, 1, False, True), [0.1, 0.1, 0.05, 0.05, 0.05])
         on_ranks("outer_momentum, two fragments", ranks,
                  outer_momentum(sgd_step, 0.9, 0.7, True, False, 4, ("W2", "b2")), [0.1] * 9)
+        on_ranks("overlapped, two fragments", ranks,
+                 overlapped(sgd_step, 0.9, 0.7, 0.5, 2, 6, ("W2", "b2")), [0.1] * 10 + [0.05] * 5)
         on_ranks("majority_vote, signSGD", ranks, majority_vote(0), [0.1] * 5 + [0.05])
         on_ranks("majority_vote, Signum", ranks, majority_vote(0.9), [0.1] * 5 + [0.05])
         on_ranks("one_bit_adam", ranks, one_bit_adam(3), [0.01] * 3 + [0.002] * 4)

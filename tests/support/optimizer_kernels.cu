@@ -25,6 +25,7 @@
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>

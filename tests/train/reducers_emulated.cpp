@@ -108,15 +108,20 @@ TEST_CASE("emulated GPU: late streams train to the same bits as immediate ones")
   };
   const auto make_native = [](threads comm) { return native{comm}; };
   const auto make_gossip = [](threads comm) { return gossip{comm}; };
+  const auto make_ring = [](threads comm) { return ring{comm}; };
   const lars optimizer{.trust_coefficient = 0.02};
   const decentlam other{.momentum = 0.5};
   const auto means = run(emulated(1), optimizer, make_native),
              mixtures = run(emulated(1), other, make_gossip);
+  const overlapped outer{outer_momentum{local_steps{sgd{}, 2}, {.mixing = 0.5}}, 1};
+  const auto outer_steps = run(emulated(1), outer, make_ring);
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
+    const auto late_outer_steps = run(deferred(seed), outer, make_ring);
     const auto late_means = run(deferred(seed), optimizer, make_native),
                late_mixtures = run(deferred(seed), other, make_gossip);
     for (std::size_t r = 0; r < 2; ++r) {
       CHECK(same_bits(late_means[r], means[r]));
+      CHECK(same_bits(late_outer_steps[r], outer_steps[r]));
       CHECK(same_bits(late_mixtures[r], mixtures[r]));
     }
   }

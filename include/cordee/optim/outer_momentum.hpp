@@ -20,7 +20,9 @@
 // What is exchanged is a - w_i, not w_i: it may be rounded, as in compressed{ring{comm}, ...}, and
 // a is alike on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Segments
 // belong to fragments by turns, block by block; a bucket with segments of several travels for each.
-// The step waits for the exchange, which Streaming DiLoCo lets overlap with the next steps.
+// The step waits for the exchange; `overlapped` around it lets the exchange take several steps.
+//
+//   .mixing = 0.5       w_i <- mixing w_i + (1 - mixing) a         Streaming DiLoCo's alpha
 #pragma once
 
 #include <cstddef>
@@ -82,6 +84,9 @@ struct outer_options {
   /// Whether d is divided by the learning rate of the schedule and the step multiplied by it, so
   /// that b does not depend on a rate that changes. True: as SlowMo.
   bool per_learning_rate = false;
+  /// Share of the rank's own weights that stays in an average. Range: 0 <= mixing < 1, else
+  /// usage_error. Default: as DiLoCo.
+  double mixing = 0;
   /// Parts of the model, which average in different steps, a period / fragments apart. Range: 1 to
   /// the period of the local steps, else usage_error.
   int fragments = 1;
@@ -134,17 +139,24 @@ struct outer_momentum {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     const bool plain = info.epoch < optimizer.start_epoch;
+    const double kept = plain ? 0 : outer.mixing;
     for_runs(v, info, [&](const auto& part, bool averages) {
       if (!averages) return;
+      Real* const a = part.slots[Optimizer::slots].data;
       // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_for<Real>(
           s, part.segments,
           detail::optim::outer_step<Real>{
-              part.weights.data, part.slots[Optimizer::slots].data,
+              kept > 0 ? part.grads.data : part.weights.data, a,
               part.slots[Optimizer::slots + 1].data, part.grads.data,
               static_cast<Real>(plain ? 0 : outer.momentum),
               detail::optim::factor<Real>(rate(info) * (plain ? 1 : outer.learning_rate)),
               outer.nesterov && !plain});
+      if (kept > 0)
+        segmented_for<Real>(
+            s, part.segments,
+            detail::optim::average_update<Real>{a, part.weights.data, static_cast<Real>(kept),
+                                                static_cast<Real>(1 - kept)});
     });
   }
   /// Whether a segment averages in this step.
@@ -167,6 +179,7 @@ struct outer_momentum {
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     detail::optim::expects_decay_rate("outer_momentum", "momentum", outer.momentum);
+    detail::optim::expects_decay_rate("outer_momentum", "mixing", outer.mixing);
     detail::optim::expects_positive("outer_momentum", "learning_rate", outer.learning_rate);
     expects(outer.fragments >= 1 && outer.fragments <= optimizer.period,
             "outer_momentum: fragments must be in 1 to the period of the local steps");
@@ -177,6 +190,7 @@ struct outer_momentum {
     return concat("outer momentum ", outer.momentum, outer.nesterov ? " (Nesterov)" : "",
                   ", learning rate ", outer.learning_rate,
                   outer.per_learning_rate ? " times the schedule's" : "",
+                  outer.mixing > 0 ? concat(", mixing ", outer.mixing) : "",
                   outer.fragments > 1 ? concat(", of ", outer.fragments, " fragments by blocks of ",
                                                outer.fragment_numbers, " numbers")
                                       : "",

@@ -117,7 +117,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
     if constexpr (requires { model_.constant_bytes(); })  // of a framework's module
       for (auto x : model_.constant_bytes()) detail::comm::broadcast(reducer_.comm, x, stream_);
-    planes_.initialize(optimizer_, reducer_, buckets(), stream_);
+    exchange_.settled(stream_).initialize(optimizer_, reducer_, buckets(), stream_);
     if constexpr (shards) exchange_.shard().initialize(optimizer_, stream_);
     detail::nn::pack_restored(model_, weights(), packed_parameters_, {}, stream_);
   }
@@ -187,11 +187,11 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Gradient of one segment. @throws usage_error for another name, or one without gradient.
   [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(held_grads(), name); }
   /// Slot k of the optimizer. @throws usage_error where frozen layers have none.
-  [[nodiscard]] span slot(int k) { return planes_.slot(k); }
+  [[nodiscard]] span slot(int k) { return exchange_.settled(stream_).slot(k); }
   /// Slot k for trained layers; from k = O::slots on, those of the reducer.
-  [[nodiscard]] auto held_slot(int k) { return planes_.held_slot(k); }
+  [[nodiscard]] auto held_slot(int k) { return exchange_.settled(stream_).held_slot(k); }
   /// Slot k of the reducer. @throws usage_error where frozen layers have none.
-  [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
+  [[nodiscard]] span reducer_slot(int k) { return exchange_.settled(stream_).reducer_slot(k); }
   /// With `sharded`: writes the trained layers' numbers of slot k, those of all ranks, to a whole
   /// plane. Collective.
   void gather_slot(int k, span plane)

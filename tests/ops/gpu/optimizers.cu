@@ -76,4 +76,5 @@ TEST_CASE("optimizers on a GPU: clip, local_steps") {
   check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 0});
   check(outer_momentum{local_steps{sgd{}, 2}});
   check(outer_momentum{local_steps{sgd{}, 2}, {.fragments = 2, .fragment_numbers = 64}});
+  check(overlapped{outer_momentum{local_steps{sgd{}, 3}, {.mixing = 0.5}}, 1});
 }

@@ -26,6 +26,7 @@
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/courier.hpp>
+#include <cordee/train/step/delayed_exchange.hpp>
 #include <cordee/train/step/enqueued_courier.hpp>
 #include <cordee/train/step/gradient_scaler.hpp>
 #include <cordee/train/step/host_update.hpp>
@@ -66,6 +67,7 @@ class bucket_exchange {
         shard_(model.get_device(), memory, reducer, buckets()),
         host_(model, memory, optimizer, buckets(), options) {
     if constexpr (on_host) host_.follow(courier_, this, slice_written);
+    if constexpr (delays) courier_.delay_by(exchange_delay(optimizer));
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
@@ -196,6 +198,11 @@ class bucket_exchange {
     courier_.finish(s);
     exposed_ = comm::seconds_now(courier_.comm()) - begin;
   }
+  /// The planes, when no exchange is on its way to a later step. Blocks the host until then.
+  [[nodiscard]] planes_type& settled(stream s) {
+    if constexpr (delays) courier_.finish_delayed(s);
+    return planes_;
+  }
   /// The optimizer's step, of the preconditioned gradient where it has a preconditioner; then
   /// collective.
   template <class View, class Stream>
@@ -256,6 +263,8 @@ class bucket_exchange {
                                             !on_host &&
                                             !comm::single_rank<typename R::communicator_type>;
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
+  static constexpr bool delays = delays_exchange<O>() && !enqueues &&
+                                 comm::has_concurrent_contexts<typename R::communicator_type>();
   static constexpr bool norms_early = detail::optim::norms_of<O> == norms_needed::before_propose;
   static constexpr bool checks_early = !exact || norms_early;
 

@@ -99,11 +99,17 @@ class courier {
     thread_.join();
   }
 
+  /// From now on what a step posts is finished so many steps later, one step's buckets at a time.
+  void delay_by(std::int64_t steps) { delay_ = steps; }
   /// Blocks until nothing is left of a step that threw.
-  void begin_step(const step_info&) { finish(); }
+  void begin_step(const step_info& info) {
+    step_ = info.step;
+    if (delay_ == 0 || queued_ == 0 || step_ > begun_ + delay_) finish_delayed();
+  }
   /// Queues one bucket, which is complete once `s` has done the work launched so far. Requires that
   /// its range is not accessed before finish() returns.
   void post(const posted_bucket& b, stream s) {
+    begun_ = b.info.step;
     if constexpr (beside)
       if (is_threaded()) return enqueue(b, s);
     mix(b, s);
@@ -120,8 +126,12 @@ class courier {
         changed_.wait(lock);  // each mix has a deadline
     }
   }
+  /// finish_delayed(), unless a later step does that.
+  void finish(stream s = stream{}) {
+    if (delay_ == 0 || step_ >= begun_ + delay_) finish_delayed(s);
+  }
   /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
-  void finish(stream = stream{}) {
+  void finish_delayed(stream = stream{}) {
     if constexpr (virtual_time) {
       if (thread_.joinable()) {
         thread_.join();  // from which this fiber may be unwound, and the destructor then joins
@@ -274,6 +284,9 @@ class courier {
   std::vector<queued_bucket> queue_;  // of this step; sized once
   std::size_t queued_ = 0;            // how many of them are posted
   std::size_t taken_ = 0;             // and how many of those the thread has taken
+  std::int64_t step_ = 0;             // this step
+  std::int64_t begun_ = 0;            // that of the last post
+  std::int64_t delay_ = 0;            // steps from a post to its finish
   mixed_bucket last_;
   std::vector<mixed_bucket> last_by_rank_;  // the last one with each rank, if HasSources
   std::exception_ptr failure_;
