@@ -84,6 +84,7 @@
 #include <cordee/nn/custom_model.hpp>
 #include <cordee/nn/dropout.hpp>
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/layout_builder.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/loss.hpp>
 #include <cordee/nn/mean_squared_error.hpp>

@@ -86,26 +86,6 @@ TEST_CASE("layer: a node's optional passes are called where the neighbor is thei
   CHECK_FALSE(detail::nn::HasGradientOperands<plain_node, layer_backend>);
 }
 
-TEST_CASE("layout_builder: packed parameters do not overlap; activations have their own index") {
-  layout_builder layout{};
-  std::size_t end = 0;
-  for (const std::size_t numbers : {0U, 1U, 63U, 64U, 65U}) {
-    CAPTURE(numbers);
-    const std::size_t at = layout.reserve_packed<double>(numbers);
-    CHECK(at >= end);
-    CHECK(at % (detail::core::segment_alignment * sizeof(double)) == 0);
-    end = at + numbers * sizeof(double);
-    CHECK(layout.packed_size >= end);
-  }
-  CHECK(layout.add_activation(8) == 0);
-  CHECK(layout.add_activation(0) == 1);
-  CHECK(layout.add_activation(24) == 2);
-  CHECK(layout.activations == 3);
-  CHECK(layout.kept.bytes == 32);
-  for (const std::size_t numbers : {3U, 7U, 5U}) layout.note_activation_size(numbers);
-  CHECK(layout.largest_activation == 7);
-}
-
 TEST_CASE("backward_pass: an input gradient is returned, added to its target, or dropped") {
   constexpr extent in{1, 1, 2};
   detail::nn::activations<cpu> pool(cpu(1), 0);

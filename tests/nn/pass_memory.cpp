@@ -35,15 +35,3 @@ TEST_CASE("pass_memory: a residual block within a block is part of it, unless it
   REQUIRE(layout.blocks.size() == 1);
   CHECK(layout.blocks[0].memory == block_memory::recomputed);
 }
-
-TEST_CASE("pass_memory: a stack has the outputs so far, and one block") {
-  block_stack stack;
-  stack.add({300, 3}, 50, false);  // its output is copied
-  CHECK(stack.most.bytes == 350);
-  CHECK(stack.most.count == 4);
-  stack.add({100, 2}, 50, true);
-  CHECK(stack.most.bytes == 350);
-  stack.add({300, 2}, 50, true);
-  CHECK(stack.most.bytes == 150 + 300 - 50);
-  CHECK(stack.outputs.bytes == 150);
-}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a pass: the activations that forward saves, and the gradients of activations that
-// are in use in backward.
+// The memory of a pass: the activations that forward saves, and temporary memory where they are
+// not, or no longer, in use.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/nn/buffer_sizes.hpp>
+#include <cordee/nn/byte_pool.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail::device {
@@ -49,113 +51,6 @@ struct activation_memory {
 };
 template <class D>
 class activation_offload;
-
-/// Buffers that are added one by one. Not a std::vector of them, whose growth every program would
-/// compile (docs/compile_time.md).
-template <class D>
-class buffer_list {
- public:
-  using block = buffer<std::byte, D>;
-
-  buffer_list() = default;
-  buffer_list(buffer_list&&) noexcept = default;
-  buffer_list& operator=(buffer_list&&) noexcept = default;
-  ~buffer_list() { clear(); }
-
-  [[gnu::cold, gnu::noinline]] void clear() {
-    for (block* b : blocks_) delete b;
-    blocks_.clear();
-  }
-  /// The reference is valid until the list is cleared or destroyed.
-  [[gnu::cold, gnu::noinline]] block& add(const D& device, std::size_t size) {
-    blocks_.push_back(nullptr);  // room, so that nothing throws once the block is made
-    blocks_.pop_back();
-    blocks_.push_back(new block(device, size));
-    return *blocks_.back();
-  }
-  [[nodiscard]] std::size_t size() const { return blocks_.size(); }
-  [[nodiscard]] block& operator[](std::size_t k) { return *blocks_[k]; }
-  [[nodiscard]] const block& operator[](std::size_t k) const { return *blocks_[k]; }
-
- private:
-  core::pod_vector<block*> blocks_;
-};
-
-/// Buffers that grow in number only; one that was released is acquired again. Seldom used: for what
-/// the arena of the activations does not hold.
-template <class D>
-class byte_pool {
- public:
-  [[gnu::cold, gnu::noinline]] void clear() {
-    buffers_.clear();
-    free_.clear();
-  }
-  /// Releases every buffer.
-  void reset() {
-    free_.clear();
-    for (std::size_t k = 0; k < buffers_.size(); ++k) free_.push_back(k);
-  }
-  /// The smallest buffer that has `size` bytes; of equal ones that which was released last, as it
-  /// is still in the cache.
-  [[nodiscard, gnu::cold, gnu::noinline]] std::byte* acquire(const D& device, std::size_t size) {
-    std::size_t best = free_.size();
-    for (std::size_t k = free_.size(); k-- > 0;)
-      if (const std::size_t n = buffers_[free_[k]].size();
-          n >= size && (best == free_.size() || n < buffers_[free_[best]].size()))
-        best = k;
-    if (best == free_.size()) return buffers_.add(device, size).span().data;
-    const std::size_t index = free_[best];
-    for (std::size_t k = best; k + 1 < free_.size(); ++k) free_[k] = free_[k + 1];
-    free_.pop_back();
-    return buffers_[index].span().data;
-  }
-  [[gnu::cold, gnu::noinline]] void release(const void* memory) {
-    for (std::size_t k = 0; k < buffers_.size(); ++k)
-      if (buffers_[k].span().data == memory) return free_.push_back(k);
-  }
-  [[nodiscard]] std::size_t bytes() const {
-    std::size_t sum = 0;
-    for (std::size_t k = 0; k < buffers_.size(); ++k) sum += buffers_[k].size();
-    return sum;
-  }
-
- private:
-  buffer_list<D> buffers_;
-  core::pod_vector<std::size_t> free_;
-};
-
-/// Some activation buffers: their bytes for one sample together, and their number.
-struct buffer_sizes {
-  std::size_t bytes = 0, count = 0;
-
-  static constexpr std::size_t alignment = 256;
-  /// Their bytes for so many samples, each buffer rounded up to a multiple of `alignment`; itself
-  /// such a multiple.
-  [[nodiscard]] constexpr std::size_t bytes_of(std::size_t samples) const {
-    return (samples * bytes + alignment - 1) / alignment * alignment + count * alignment;
-  }
-};
-
-/// An activation buffer of the arena, by its index.
-struct planned_buffer {
-  std::size_t index, bytes;  // for a sample
-  buffer_sizes before;       // those before it
-};
-
-/// The index of the activations of recomputed blocks.
-inline constexpr std::size_t recomputed_activation = ~std::size_t{0} / 2;
-
-/// The index of the output of a recomputed block, for the layer that computes it.
-inline constexpr std::size_t block_output = recomputed_activation + 2;  // layers have two at most
-
-/// The index of an output in memory of its own, which is not known yet.
-inline constexpr std::size_t own_activation = recomputed_activation + 5;
-
-/// The index of an output that its only reader computes again in backward (sequential.hpp).
-inline constexpr std::size_t temporary_activation = recomputed_activation + 3;
-
-/// The index of an output in memory that a layer behind gives (residual.hpp).
-inline constexpr std::size_t given_activation = recomputed_activation + 4;
 
 /// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
 /// they are plain values, and a network of a hundred of them is cheap to compile.
@@ -366,42 +261,6 @@ class activations {
   std::size_t region_size_ = 0, region_used_ = 0;
   const void* owner_ = nullptr;
   std::byte* output_ = nullptr;
-};
-
-/// Memory for gradients of activations that are in use at once in a backward pass: temporary memory
-/// of the activations.
-template <class Number, class D>
-class gradient_buffers {
- public:
-  /// `largest` numbers are the most that one is acquired with.
-  gradient_buffers(activations<D>& memory, std::size_t largest)
-      : memory_(&memory), largest_(largest) {}
-
-  /// A buffer of so many numbers.
-  [[nodiscard]] Number* acquire(std::size_t size) {
-    return reinterpret_cast<Number*>(memory_->acquire(size * sizeof(Number)));
-  }
-  /// A buffer that is large enough for the gradient of any activation.
-  [[nodiscard]] Number* acquire() { return acquire(largest_); }
-  void release(const Number* gradient) { memory_->release(gradient); }
-
-  /// The gradient that backward has come to is masked for the batch norm with these saved rows,
-  /// and for one of its shortcut, which have its sums.
-  void set_summed(const void* saved, const void* of_shortcut = nullptr) {
-    summed_ = saved;
-    summed_shortcut_ = of_shortcut;
-  }
-  /// Whether it is, once for each.
-  [[nodiscard]] bool take_summed(const void* saved) {
-    for (const void** one : {&summed_, &summed_shortcut_})
-      if (saved != nullptr && *one == saved) return *one = nullptr, true;
-    return false;
-  }
-
- private:
-  activations<D>* memory_;
-  std::size_t largest_;
-  const void *summed_ = nullptr, *summed_shortcut_ = nullptr;
 };
 
 }  // namespace detail::nn
