@@ -96,29 +96,30 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
  private:
   template <std::size_t K, class B, class N, class Ready>
   N* backward_at(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
-    auto& node = at<K>(*this);
-    using type = std::remove_reference_t<decltype(node)>;
+    auto& current = at<K>(*this);
+    using type = std::remove_reference_t<decltype(current)>;
     return run_behind<type>(pass.saved, bounds[ForgetsOutput<type> ? K : K + 1], [&] {
       if constexpr (K > 0) {
         auto& previous = at<K - 1>(*this);
-        if constexpr (RestoresOutput<decltype(previous), B> && requires { node.restore_input(dy); })
-          if (previous.has_temporary_output()) node.restore_input(previous.restore_output(pass));
-        return backward_behind(node, pass, dy, gradient_target<N>{}, ready, previous);
+        if constexpr (RestoresOutput<decltype(previous), B> &&
+                      requires { current.restore_input(dy); })
+          if (previous.has_temporary_output()) current.restore_input(previous.restore_output(pass));
+        return backward_behind(current, pass, dy, gradient_target<N>{}, ready, previous);
       } else {
-        return node.backward(pass, dy, target, ready);
+        return current.backward(pass, dy, target, ready);
       }
     });
   }
   template <std::size_t K, class B, class N, class... Next>
   const N* forward_at(const forward_pass<B>& pass, const N* x, Next&... next) {
-    auto& node = at<K>(*this);
+    auto& current = at<K>(*this);
     constexpr bool last = K + 1 == sizeof...(I);
-    const N* const y = run_behind<std::remove_reference_t<decltype(node)>>(
+    const N* const y = run_behind<std::remove_reference_t<decltype(current)>>(
         pass.saved, bounds[last ? K + 1 : K + 2], [&] {
           if constexpr (last)
-            return detail::nn::forward_before(node, pass, x, next...);
+            return detail::nn::forward_before(current, pass, x, next...);
           else
-            return detail::nn::forward_before(node, pass, x, at<K + 1>(*this));
+            return detail::nn::forward_before(current, pass, x, at<K + 1>(*this));
         });
     if constexpr (K > 0)
       if constexpr (RestoresOutput<decltype(at<K - 1>(*this)), B>)
