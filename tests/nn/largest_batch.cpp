@@ -22,6 +22,7 @@ struct full_device {
 };
 constexpr auto allocate = [] { throw core::out_of_memory("nothing is left"); };
 constexpr auto held = [] { return std::size_t{2'500}; };
+constexpr auto nothing = [](int) { return nn::missing_memory{}; };
 /// 1,000 bytes of a sample: 100 of its input, and 900 of activations.
 nn::pass_layout layout() {
   nn::pass_layout of;
@@ -36,7 +37,7 @@ nn::pass_layout layout() {
 TEST_CASE("largest_batch: an error names what is free, with what the samples hold, per sample") {
   const auto message_of = [](int samples, const nn::pass_layout& of) {
     return error_message(
-        [&] { nn::run_in_memory(full_device{1'000}, {}, of, samples, allocate, held); });
+        [&] { nn::run_in_memory(full_device{1'000}, {}, of, samples, allocate, held, nothing); });
   };
   std::string message = message_of(6, layout());
   CHECK(contains(message, "nothing is left; "));
@@ -63,7 +64,7 @@ TEST_CASE("largest_batch: recompute, where a network has blocks and it fits") {
   }
   const auto message_of = [&](std::size_t free) {
     return error_message(
-        [&] { nn::run_in_memory(full_device{free}, {}, blocks, 6, allocate, held); });
+        [&] { nn::run_in_memory(full_device{free}, {}, blocks, 6, allocate, held, nothing); });
   };
   const std::string recomputed =
       ". It fits with recompute: 14,168 bytes, at the price of nearly one more forward pass; with ";
@@ -73,13 +74,42 @@ TEST_CASE("largest_batch: recompute, where a network has blocks and it fits") {
   CHECK(!contains(message_of(14'168 - 2'500), "recompute"));
 }
 
+TEST_CASE("largest_batch: what a pass has yet to allocate must fit, too") {
+  // 3 samples of 1,000 bytes take 3,116: 3,500 are available.
+  const auto fits_by_half = [](const nn::missing_memory& missing) {
+    const std::string message = error_message([&] {
+      nn::run_in_memory(full_device{1'000}, {}, layout(), 6, allocate, held,
+                        [&](int) { return missing; });
+    });
+    CHECK(contains(message, "at most 3 samples per rank fit into the 3,500 bytes"));
+    return contains(message, "with fp16 or bf16");
+  };
+  CHECK(fits_by_half({.workspace = 300, .packed_gradients = 84}));
+  CHECK(!fits_by_half({.workspace = 300, .packed_gradients = 85}));
+  nn::pass_layout updated = layout();
+  updated.on_host = {2'000, 100};
+  const auto by_host = [&](std::size_t packed) {
+    return contains(error_message([&] {
+                      nn::run_in_memory(full_device{1'732}, {}, updated, 6, allocate, held,
+                                        [&](int) {
+                                          return nn::missing_memory{0, packed};
+                                        });
+                    }),
+                    "with on_host");
+  };
+  CHECK(by_host(0));
+  CHECK(by_host(500));  // which an update by the host does not have
+}
+
 TEST_CASE("largest_batch: nothing is added during a capture, on a CPU, or to other errors") {
-  CHECK(error_message([] { nn::run_in_memory(full_device{}, {}, layout(), 1, allocate, held); }) ==
-        "nothing is left");
-  CHECK(error_message([] { nn::run_in_memory(cpu{1}, {}, layout(), 1, allocate, held); }) ==
-        "nothing is left");
+  CHECK(error_message([] {
+          nn::run_in_memory(full_device{}, {}, layout(), 1, allocate, held, nothing);
+        }) == "nothing is left");
+  CHECK(error_message([] {
+          nn::run_in_memory(cpu{1}, {}, layout(), 1, allocate, held, nothing);
+        }) == "nothing is left");
   CHECK(error_message([] {
           nn::run_in_memory(
-              full_device{1'000}, {}, layout(), 1, [] { throw error("other"); }, held);
+              full_device{1'000}, {}, layout(), 1, [] { throw error("other"); }, held, nothing);
         }) == "other");
 }

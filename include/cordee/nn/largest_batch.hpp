@@ -29,19 +29,20 @@ std::string describe_largest_batch(std::size_t available,
 
 /// f(), a pass of so many samples. If the device has no memory left for it, the error states which
 /// batch could fit, and by which policies this one would: `held()` is what the network's samples
-/// hold already. Nothing is added while the stream is captured.
-template <class D, class F, class Held>
+/// hold already, missing(samples) what a pass has yet to allocate beside them. Nothing is added
+/// while the stream is captured.
+template <class D, class F, class Held, class Missing>
 void run_in_memory(const D& device, typename D::stream s, const pass_layout& layout, int samples,
-                   const F& f, const Held& held) {
+                   const F& f, const Held& held, const Missing& missing) {
   if constexpr (requires { device.available(s); }) {
     try {
       f();
     } catch (const core::out_of_memory& failure) {
       const std::optional<std::size_t> free = device.available(s);
       if (!free) throw;
-      throw core::out_of_memory(concat(failure.what(),
-                                       describe_largest_batch(*free + held(), layout.of_sample()),
-                                       describe_what_fits(layout, *free + held(), samples)));
+      throw core::out_of_memory(
+          concat(failure.what(), describe_largest_batch(*free + held(), layout.of_sample()),
+                 describe_what_fits(layout, *free + held(), samples, missing(samples))));
     }
   } else {
     f();

@@ -72,24 +72,53 @@ template <class F>
                 "there");
 }
 
+/// The price of sharded updates.
+inline constexpr std::string_view describe_sharded =
+    "an all-gather of the weights in place of the second half of the all-reduce";
+
+/// What a pass has yet to allocate beside activations and their gradients.
+struct missing_memory {
+  std::size_t workspace = 0;
+  std::size_t packed_gradients = 0;  // but for an update by the host
+};
+
+/// Of a network that has so many bytes of it.
+template <class Net>
+[[gnu::cold]] missing_memory missing_of(const Net& net, int samples, std::size_t held) {
+  if constexpr (requires { net.memory_of_pass(samples); }) {
+    const std::size_t packed = net.memory_of_pass(samples).workspace,
+                      unpacked = net.memory_of_pass(samples, false).workspace,
+                      missing = packed - std::min(packed, held),
+                      of_packed = std::min(missing, packed - std::min(packed, unpacked));
+    return {missing - of_packed, of_packed};
+  } else {
+    return {};
+  }
+}
+
 /// " This batch fits with ...", by what alone makes `samples` fit into so many bytes.
 [[gnu::cold]] std::string describe_what_fits(const std::same_as<pass_layout> auto& layout,
-                                             std::size_t available, int samples) {
+                                             std::size_t available, int samples,
+                                             const missing_memory& missing) {
   std::string text;
   const auto add = [&](std::string_view name, std::size_t bytes, std::string_view price) {
     text += concat(text.empty() ? ". It fits with " : "; with ", name, ": ", core::grouped(bytes),
                    " bytes, at the price of ", price);
   };
   const auto pass = layout.of(static_cast<std::size_t>(samples));
+  available -= std::min(available, missing.workspace + missing.packed_gradients);
   for_each_memory_policy(layout, pass, samples, [&](const memory_policy& p) {
     // The weights are among what is not available.
     const std::size_t freed = layout.packed_on_device - std::min(p.packed, layout.packed_on_device);
     if (!p.in_use && p.pass.sum() <= available + freed) add(p.name, p.pass.sum() - freed, p.price);
   });
   const host_price& on_host = layout.on_host;
-  if (on_host.freed > 0 && pass.sum() <= available + on_host.freed)
+  if (on_host.freed > 0 && pass.sum() <= available + on_host.freed + missing.packed_gradients)
     add("on_host", pass.sum() - std::min(on_host.freed, pass.sum()),
         describe_on_host(on_host.moved));
+  if (const std::size_t freed = layout.freed_by_shards;
+      freed > 0 && pass.sum() <= available + freed)
+    add("sharded", pass.sum() - std::min(freed, pass.sum()), describe_sharded);
   std::size_t micro = 0;
   for (int parts = 2; parts <= samples && micro == 0; ++parts)
     if (const auto n = static_cast<std::size_t>(samples / parts); layout.of(n).sum() <= available)

@@ -197,8 +197,8 @@ class network
     if (batch_norm_allreduce.blocks_host()) return {};
     bool counts_numbers = false;
     if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
-    return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(), loss,
-                       dropout_rate, b.epoch >= freeze_batch_norm_at, counts_numbers};
+    return capture_key{held_bytes() + held_workspace(), loss, dropout_rate,
+                       b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
   /// Frees the memory of passes, which the next one allocates again, not at the same place: not for
   /// a model whose steps a trainer has captured.
@@ -253,7 +253,9 @@ class network
  protected:
   template <class F>
   void run_pass(stream s, int samples, const F& f) {
-    detail::nn::run_in_memory(device_, s, pass_, samples, f, [&] { return held_bytes(); });
+    detail::nn::run_in_memory(
+        device_, s, pass_, samples, f, [&] { return held_bytes(); },
+        [&](auto n) { return detail::nn::missing_of(*this, n, held_workspace()); });
   }
   void run_forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                    stream s) {
@@ -334,6 +336,9 @@ class network
   }
 
  private:
+  [[nodiscard]] std::size_t held_workspace() const {
+    return packing_.bytes() + packing_.table_bytes() + workspace_.size() * sizeof(number);
+  }
   // Memory of the samples of the largest pass so far; bytes_per_sample of each, at least.
   [[nodiscard]] std::size_t held_bytes() const {
     return offload_.bytes() + saved_.bytes() +
@@ -361,12 +366,7 @@ class network
     one_pixel_scales = std::move(layout.one_pixel_scales);
     pass_.bind<layer_backend>(layer_backend::numbers(Input) + Classes, packed_size_);
     if constexpr (by_block) pass_.packed_on_device = slots_.get()->bytes();
-    if constexpr (Quantized<P>) {
-      if constexpr (D::host_memory)
-        quantization.observer.add_layers(segments());
-      else
-        quantization.add_layers(target, segments());
-    }
+    if constexpr (Quantized<P>) quantization.add_layers(target, segments());
   }
 
   D device_;

@@ -73,9 +73,10 @@ struct pass_layout {
   std::size_t number = 0, real = 0;              // bytes
   std::size_t packed = 0, packed_on_device = 0;  // less with weights by block (offload_weights.hpp)
   bool host_memory = true;
-  std::size_t input = 0;     // bytes of a sample
-  std::size_t separate = 0;  // of activations outside of the arena
-  host_price on_host{};      // set by a run that may have it
+  std::size_t input = 0;            // bytes of a sample
+  std::size_t separate = 0;         // of activations outside of the arena
+  host_price on_host{};             // set by a run that may have it
+  std::size_t freed_by_shards = 0;  // by sharded, likewise
   // sizes_of, if a block is not resident, else null: without such blocks it is not compiled.
   std::size_t (*arena_with_blocks)(const pass_layout&, std::size_t) = nullptr;
 

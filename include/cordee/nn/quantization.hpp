@@ -195,6 +195,9 @@ struct quantization_options {
     return {layer.low_offset,   layer.high_offset, minima[2 * k],
             -minima[2 * k + 1], averaging,         epoch >= freeze_ranges_at};
   }
+  void add_layers(const auto& /*device*/, std::span<const segment> table) {
+    observer.add_layers(table);
+  }
   /// Updates the ranges in `plane`.
   template <class Real>
   void update_ranges(Real* plane, std::span<const double> minima, double epoch) const {
