@@ -98,7 +98,7 @@ void for_each_policy(const memory_plan& plan, const pass_layout& layout, const p
     cordee::detail::nn::describe_on_host(layout.on_host.moved));
   if (ranks > 1)
     f(std::string("sharded"), train::total_with_shards(plan, false, ranks),
-      "an all-gather of the weights in place of the second half of the all-reduce; on CPUs only");
+      std::string(cordee::detail::nn::describe_sharded));
   for (int n = samples / 2; n > 0; n /= 2) {
     auto part = layout.of(static_cast<std::size_t>(n));
     part.workspace = pass.workspace;

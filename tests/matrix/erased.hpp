@@ -38,7 +38,7 @@ struct any_exact {
     std::function<void(const view&, const step_info&, typename D::stream)> step;
     std::function<void(const view&, typename D::stream)> start;
   };
-  using shard_device = cordee::detail::train::shard_device;
+  using shard_device = cordee::detail::train::shard_device<cordee::cpu>;
   passes<cpu> whole;
   passes<shard_device> parts;
 

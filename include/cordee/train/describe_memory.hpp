@@ -16,7 +16,6 @@
 #include <cordee/nn/memory_policies.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
-#include <cordee/train/checks/pairing.hpp>
 #include <cordee/train/step/memory_plan.hpp>
 #include <cordee/train/step/on_host_price.hpp>
 
@@ -28,15 +27,6 @@ namespace cordee::inline CORDEE_ABI::detail::train {
   for (const auto* const name : {"inputs", "activations", "gradients of activations", "workspace"})
     sum -= plan.bytes(name);
   return sum;
-}
-
-/// The total where this one of `ranks` ranks has its part of the slots, and a copy of its weights;
-/// and the other way around.
-[[gnu::cold]] inline std::size_t total_with_shards(const memory_plan& plan, bool sharded,
-                                                   int ranks) {
-  const std::size_t slots = plan.bytes("optimizer slots"), p = static_cast<std::size_t>(ranks);
-  if (sharded) return plan.total() - plan.bytes("this rank's weights") + (p - 1) * slots;
-  return plan.total() - slots + (slots + plan.bytes("weights")) / p;
 }
 
 /// add_line(name, value): the parts, then each policy that the run has or could have. `samples`: of
@@ -90,11 +80,10 @@ template <class Run, class AddLine>
                nn::describe_on_host(plane));
   }
   constexpr bool shards = comm::ShardsUpdate<R>;
-  constexpr bool can_shard = shards || (requires { requires R::can_shard; } &&
-                                        Run::device::host_memory && divides_update<O>());
+  constexpr bool can_shard = shards || (!on_host && MayShard<O, R>);
   if (can_shard && ranks > 1)
     add_policy(shards, "sharded", total_with_shards(plan, shards, ranks),
-               "an all-gather of the weights in place of the second half of the all-reduce");
+               std::string(nn::describe_sharded));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

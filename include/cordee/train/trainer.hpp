@@ -83,7 +83,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
     detail::optim::check_optimizer(optimizer_, planes_.trainables());
     detail::train::check_model(model_);
-    if constexpr (shards) detail::train::check_masters<M>(reducer_, options_.freeze);
+    if constexpr (shards) detail::train::check_sharded<M>(reducer_, options_);
     detail::train::freeze_layers(model_, options_.freeze);
     detail::train::expect_same_stages(optimizer_, reducer_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
@@ -133,7 +133,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
     state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}, {}};
     gradient_scaler_.restore(device_, stream_);
-    if constexpr (shards) exchange_.shard().adopt_weights();
+    if constexpr (shards) exchange_.shard().adopt_weights(stream_);
     detail::nn::pack_restored(model_, weights(), packed_parameters_, state.model, stream_);
   }
 
@@ -317,7 +317,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // Exact optimizers test the mean, all ranks alike; others have tested their gradient by bucket.
   [[gnu::cold]] void finish_reduction() {
-    if constexpr (shards) exchange_.shard().collect();
+    if constexpr (shards) exchange_.shard().collect(stream_);
     if (exact && checks_gradient()) {
       if constexpr (shards)
         exchange_.shard().compute_norms(norms_all, stream_);

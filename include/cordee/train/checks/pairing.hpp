@@ -31,19 +31,6 @@ enum class pairing_error {
   update_not_divisible
 };
 
-/// Whether the optimizer, or one inside it, steps on whole tensors, or on the whole gradient.
-template <class O>
-consteval bool needs_whole_tensors() {
-  if constexpr (requires { requires O::whole_tensors; } || HasPreconditioner<O>)
-    return true;
-  else if constexpr (requires(const O o) { o.optimizer; })
-    return needs_whole_tensors<std::remove_cvref_t<decltype(O::optimizer)>>();
-  else if constexpr (requires(const O o) { o.others; })  // of parameter_groups
-    return needs_whole_tensors<std::remove_cvref_t<decltype(O::others)>>();
-  else
-    return false;
-}
-
 /// Whether the optimizer, or one inside it, exchanges differences of weights (outer_momentum).
 template <class O>
 consteval bool exchanges_differences() {
@@ -72,12 +59,6 @@ void expect_same_stages([[maybe_unused]] const O& optimizer, [[maybe_unused]] co
             "are averaged exactly before it, momenta compressed from there on");
   else
     expect_same_stages(optimizer.optimizer, reducer);
-}
-
-/// Whether `sharded` may divide the update of a tensor among the ranks.
-template <class O>
-consteval bool divides_update() {
-  return O::needs == agreement::exact && !needs_whole_tensors<O>();
 }
 
 template <class O, class R>
@@ -134,8 +115,8 @@ struct require_compatible {
                 "the warm-up of one_bit_adam needs an exact mean: two_stage{ring{comm}, reducer, "
                 "start_epoch} around the compressed reducer");
   static_assert(!optim::UpdatesOnHost<O> || (R::slots == 0 && !comm::ShardsUpdate<R>),
-                "on_host: a reducer's own memory would stay on the GPU, and sharded runs on CPUs: "
-                "use a reducer without residuals, and the one inside sharded");
+                "on_host: a reducer's own memory would stay on the GPU, and sharded keeps a rank's "
+                "part there: use a reducer without residuals, and the one inside sharded");
   static constexpr bool holds = true;
 };
 

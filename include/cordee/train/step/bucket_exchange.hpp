@@ -65,7 +65,7 @@ class bucket_exchange {
         courier_(reducer, model.get_device(), buckets_.size()),
         preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()),
         shard_(model.get_device(), memory, reducer, buckets()),
-        host_(model, memory, optimizer, buckets(), options) {
+        host_(model, memory, optimizer, buckets(), options, reducer.comm.size()) {
     if constexpr (on_host) host_.follow(courier_, this, slice_written);
     if constexpr (delays) courier_.delay_by(exchange_delay(optimizer));
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);

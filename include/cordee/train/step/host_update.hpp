@@ -73,7 +73,8 @@ class host_update {
 
   template <class O>
   [[gnu::cold]] host_update(const M& model, P& planes, const O& optimizer,
-                            std::span<const bucket> buckets, const trainer_options& options)
+                            std::span<const bucket> buckets, const trainer_options& options,
+                            int /*ranks*/)
       : device_(model.get_device()),
         planes_(planes),
         buckets_(buckets),

@@ -53,6 +53,15 @@ class memory_plan {
   core::pod_vector<part> parts_;
 };
 
+/// The total where this one of `ranks` ranks has its part of the slots, and a copy of its weights;
+/// and the other way around.
+[[gnu::cold]] inline std::size_t total_with_shards(const memory_plan& plan, bool sharded,
+                                                   int ranks) {
+  const std::size_t slots = plan.bytes("optimizer slots"), p = static_cast<std::size_t>(ranks);
+  if (sharded) return plan.total() - plan.bytes("this rank's weights") + (p - 1) * slots;
+  return plan.total() - slots + (slots + plan.bytes("weights")) / p;
+}
+
 /// A run's parts for micro-batches of so many samples; of models that do not state what a pass
 /// allocates (memory_of_pass), the others.
 template <class M, class Planes, class Exchange>

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an update by the host (optim/on_host.hpp) would free of a GPU's memory, for `describe`, and
-// for the error of a batch that does not fit.
+// What updates by the host (optim/on_host.hpp), or sharded ones (comm/reducers/sharded.hpp), would
+// free of a GPU's memory, for `describe`, and for the error of a batch that does not fit.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <span>
 
+#include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/core/algorithm.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>
@@ -16,6 +18,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/host_buckets.hpp>
 #include <cordee/train/step/memory_plan.hpp>
+#include <cordee/train/step/preconditioner.hpp>
 #include <cordee/train/step/step.hpp>
 #include <cordee/train/step/step_status.hpp>
 
@@ -23,9 +26,13 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Whether a run on a GPU may have its optimizer in an on_host, or has.
 template <class M, class O, class R>
-concept MayUpdateOnHost =
-    !M::device::host_memory && O::needs == agreement::exact && optim::is_eager<O> &&
-    R::slots == 0 && !Quantized<typename M::precision> && nn::TakesPlanePart<M>;
+concept MayUpdateOnHost = !M::device::host_memory && O::needs == agreement::exact &&
+                          optim::is_eager<O> && R::slots == 0 && !comm::ShardsUpdate<R> &&
+                          !Quantized<typename M::precision> && nn::TakesPlanePart<M>;
+
+/// Whether a run of this optimizer over this reducer may shard its updates.
+template <class O, class R>
+concept MayShard = requires { requires R::can_shard; } && divides_update<O>();
 
 /// Norms and status, which are with the planes.
 constexpr std::size_t status_bytes(std::span<const segment> table) {
@@ -44,19 +51,28 @@ template <class M>
   return {planes + status_bytes(table) - ring, plane};
 }
 
-/// Tells a network on a GPU what its run would free so, until the run ends.
+/// Tells a network on a GPU what its run would free so, and by `sharded`, until the run ends.
 template <class M>
 class noted_host_price {
  public:
   template <class Planes>
-  [[gnu::cold]] noted_host_price(M& model, const Planes& planes, const auto&...) : model_(model) {
+  [[gnu::cold]] noted_host_price(M& model, const Planes& planes, const auto& /*optimizer*/,
+                                 const auto& /*buckets*/, const auto& /*options*/, int ranks)
+      : model_(model) {
     memory_plan plan;
     planes.add_memory(plan);
-    model.pass_layout().on_host = on_host_price(model, plan, planes.table());
+    auto& layout = model.pass_layout();
+    layout.on_host = on_host_price(model, plan, planes.table());
+    if constexpr (MayShard<typename Planes::optimizer_type, typename Planes::reducer_type>)
+      if (const std::size_t whole = plan.total(); ranks > 1)
+        layout.freed_by_shards = whole - std::min(whole, total_with_shards(plan, false, ranks));
   }
   noted_host_price(const noted_host_price&) = delete;
   noted_host_price& operator=(const noted_host_price&) = delete;
-  ~noted_host_price() { model_.pass_layout().on_host = {}; }
+  ~noted_host_price() {
+    model_.pass_layout().on_host = {};
+    model_.pass_layout().freed_by_shards = 0;
+  }
 
  private:
   M& model_;

@@ -36,6 +36,7 @@ class planes {
  public:
   using span = span_on<Real, D>;
   using part = device::plane_part<Real, D>;
+  using device_type = D;
   using stream = typename D::stream;
   using real = Real;
   using optimizer_type = O;
@@ -70,7 +71,7 @@ class planes {
   [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen,
                        frozen_gradients written, const R& reducer)
       : planes(device, table, frozen,
-               O::needs == agreement::exact && !on_host
+               O::needs == agreement::exact && !on_host && !comm::shards_masters(reducer)
                    ? gradient_plane<Real, D>::allocate_registered(reducer, device, table, frozen,
                                                                   written)
                    : nullptr,
@@ -235,11 +236,13 @@ class planes {
     else
       segmented_squares<Real>(s, some, gradient, norms(squared_grad_norms_));
   }
-  /// Squared norms of all trainable segments that were computed elsewhere; those of the weights
-  /// unless there are none.
-  void set_norms(std::span<const double> gradient, std::span<const double> of_weights) {
-    std::copy(gradient.begin(), gradient.end(), squared_grad_norms_.span().begin());
-    std::copy(of_weights.begin(), of_weights.end(), squared_weight_norms_.span().begin());
+  /// Squared norms of all trainable segments, which are computed elsewhere.
+  struct norm_spans {
+    span_on<double, D> of_gradient, of_weights;
+  };
+  [[nodiscard]] norm_spans squared_norms() {
+    const std::size_t n = trainables().size();
+    return {{squared_grad_norms_.span().data, n}, {squared_weight_norms_.span().data, n}};
   }
   /// Enters the gradient's norms in the status, see record_norms_op.
   template <class Stream = stream>

@@ -44,6 +44,25 @@ constexpr bool hides_preconditioner() {
   return false;
 }
 
+/// Whether the optimizer, or one inside it, steps on whole tensors, or on the whole gradient.
+template <class O>
+consteval bool needs_whole_tensors() {
+  if constexpr (requires { requires O::whole_tensors; } || HasPreconditioner<O>)
+    return true;
+  else if constexpr (requires(const O o) { o.optimizer; })
+    return needs_whole_tensors<std::remove_cvref_t<decltype(O::optimizer)>>();
+  else if constexpr (requires(const O o) { o.others; })  // of parameter_groups
+    return needs_whole_tensors<std::remove_cvref_t<decltype(O::others)>>();
+  else
+    return false;
+}
+
+/// Whether `sharded` may divide the update of a tensor among the ranks.
+template <class O>
+consteval bool divides_update() {
+  return O::needs == agreement::exact && !needs_whole_tensors<O>();
+}
+
 struct no_preconditioner {
   template <class O, class Communicator, class Segments>
   no_preconditioner(const O&, const Communicator&, const Segments&, const Segments&) {}

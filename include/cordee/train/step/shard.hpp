@@ -12,7 +12,8 @@
 //
 // The optimizer's view has one piece of each segment, maybe an empty one, so that indices and norms
 // of segments are those of the table. Its stream is a shard_device's, for which segmented_squares
-// adds over ranks: optimizers need not know of any of it.
+// adds over ranks: optimizers need not know of any of it. On a GPU the host waits for such sums,
+// and for the step's status before it launches the update.
 #pragma once
 
 #include <concepts>
@@ -30,28 +31,37 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/gpu_kernel.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step/frozen_layers.hpp>
+#include <cordee/train/step/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// The CPU, where a view has a piece of each segment and the other ranks have the rest.
-struct shard_device : cpu {
-  struct stream : cpu::stream {
-    const void* context = nullptr;
-    void (*sum_over_ranks)(const void* context, std::span<double>) = nullptr;
-  };
+/// A stream of D whose sums of squares are those of all ranks.
+template <class D>
+struct shard_stream : D::stream {
+  const void* context = nullptr;
+  void (*sum_over_ranks)(const void* context, span_on<double, D>, typename D::stream) = nullptr;
+};
+/// D, where a view has a piece of each segment and the other ranks have the rest.
+template <class D>
+struct shard_device : D {
+  using stream = shard_stream<D>;
 };
 
 /// squares[k] <- the sum over ranks of those of segment k's pieces. Collective.
-template <class Real, ops::SegmentBody<Real> Body>
-void segmented_squares(shard_device::stream s, std::span<const segment> pieces, const Body& body,
-                       span_on<double, shard_device> squares) {
-  ops::segmented_squares<Real>(static_cast<cpu::stream>(s), pieces, body,
-                               span_on<double, cpu>{squares.data, squares.size});
-  s.sum_over_ranks(s.context, {squares.data, pieces.size()});
+template <class Real, class D, ops::SegmentBody<Real> Body>
+void segmented_squares(shard_stream<D> s, std::span<const segment> pieces, const Body& body,
+                       span_on<double, shard_device<D>> squares) {
+  using ops::segmented_squares;
+  const span_on<double, D> of_pieces{squares.data, pieces.size()};
+  const typename D::stream plain = s;
+  // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+  segmented_squares<Real>(plain, pieces, body, of_pieces);
+  s.sum_over_ranks(s.context, of_pieces, plain);
 }
 
 /// Of the planes P, whose optimizer is O and whose reducer R. Its constructor's arguments outlive
@@ -60,15 +70,15 @@ template <class P, class O, class R>
 class shard {
  public:
   using Real = typename P::real;
-  using span = span_on<Real, cpu>;
-  using stream = cpu::stream;
+  using D = typename P::device_type;
+  using span = span_on<Real, D>;
+  using stream = typename D::stream;
 
   static_assert(optim::norms_of<O> != norms_needed::before_propose,
                 "sharded: no rank has norms of the mean gradient before the exchange: declare "
                 "norms_needed::before_accept");
 
-  [[gnu::cold]] shard(const cpu& device, P& planes, const R& reducer,
-                      std::span<const bucket> buckets)
+  [[gnu::cold]] shard(const D& device, P& planes, const R& reducer, std::span<const bucket> buckets)
       : device_(device), planes_(planes), reducer_(reducer), buckets_(buckets) {
     pieces_.resize(planes.trainables().size());
     for (std::size_t k = buckets.size(); k-- > 0;) {
@@ -85,7 +95,7 @@ class shard {
       ranges_.push_back({b.offset + own.begin, size_, own.size()});
       size_ += own.size();
     }
-    memory_ = buffer<Real, cpu>(device, size_ * (1 + slots));
+    memory_ = buffer<Real, D>(device, size_ * (1 + slots));
   }
   shard(const shard&) = delete;
   shard& operator=(const shard&) = delete;
@@ -107,14 +117,14 @@ class shard {
                   masters ? "" : concat("; with a copy of its weights ", core::grouped(bytes())));
   }
   /// The parts of the weights are those of the plane, which was written.
-  void adopt_weights() {
+  void adopt_weights(stream s) {
     for (const range& r : ranges_)
-      device_.copy(part(0).data + r.to, planes_.weights().data + r.from, r.size * sizeof(Real), {});
+      device_.copy(part(0).data + r.to, planes_.weights().data + r.from, r.size * sizeof(Real), s);
   }
   /// Slots from the weights, where the optimizer requires it.
   void initialize(const O& optimizer, stream s) {
-    adopt_weights();
-    if constexpr (optim::initializes_slots<O, decltype(view()), shard_device::stream>()) {
+    adopt_weights(s);
+    if constexpr (optim::initializes_slots<O, decltype(view()), shard_stream<D>>()) {
       expects(pieces_.size() == core::count_trainable(planes_.table()),
               "sharded: this optimizer's slots begin as the weights, and frozen layers would have "
               "none: freeze no layers, or do not shard");
@@ -122,20 +132,20 @@ class shard {
     }
   }
   /// After the reduce-scatter: the gradient's own ranges are consecutive, in front.
-  void collect() {
+  void collect(stream s) {
     for (const range& r : ranges_)
-      device_.copy(grads().data + r.to, planes_.held_grads().of(r.from, r.size).data,
-                   r.size * sizeof(Real), {});
+      move(grads().data + r.to, planes_.held_grads().of(r.from, r.size).data, r.size, s);
   }
   /// Squared norms of all segments of the mean gradient, and of the weights if wanted. Collective.
   void compute_norms(bool weights_too, stream s) {
-    const std::size_t n = pieces_.size();
-    std::vector<double> sums(weights_too ? 2 * n : n);
-    ops::segmented_squares<Real>(s, pieces(), grads(), span_on<double, cpu>{sums.data(), n});
+    using ops::segmented_squares;
+    const auto norms = planes_.squared_norms();
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     if (weights_too)
-      ops::segmented_squares<Real>(s, pieces(), part(0), span_on<double, cpu>{&sums[n], n});
-    allreduce_host(reducer_.comm, sums, reduce_op::sum);
-    planes_.set_norms({sums.data(), n}, std::span(sums).subspan(n));
+      segmented_squares<Real>(s, pieces(), grads(), norms.of_gradient, part(0), norms.of_weights);
+    else
+      segmented_squares<Real>(s, pieces(), grads(), norms.of_gradient);
+    sum_over_ranks(norms.of_gradient, weights_too ? norms.of_weights : span_on<double, D>{}, s);
   }
   /// The optimizer's step on this rank's parts. Collective.
   void step(const O& optimizer, const step_info& info, stream s) {
@@ -188,36 +198,60 @@ class shard {
     return 0;
   }
   [[nodiscard]] auto view() {
-    auto v = planes_.template view_of<shard_device>(planes_.trainables(), 0, true);
-    const auto of_shard = [](span x) { return span_on<Real, shard_device>{x.data, x.size}; };
+    auto v = planes_.template view_of<shard_device<D>>(planes_.trainables(), 0, true);
+    const auto of_shard = [](span x) { return span_on<Real, shard_device<D>>{x.data, x.size}; };
     v.weights = of_shard(part(0));
     v.grads = of_shard(grads());
     for (std::size_t k = 0; k < slots; ++k) v.slots[k] = of_shard(part(1 + k));
     v.segments = pieces();
     return v;
   }
-  [[nodiscard]] shard_device::stream stream_of(stream s) const {
-    return {s, &reducer_.comm, [](const void* comm, std::span<double> sums) {
-              using communicator = typename R::communicator_type;
-              allreduce_host(*static_cast<const communicator*>(comm), sums, reduce_op::sum);
+  [[nodiscard]] shard_stream<D> stream_of(stream s) const {
+    return {s, this, [](const void* self, span_on<double, D> sums, stream on) {
+              static_cast<const shard*>(self)->sum_over_ranks(sums, {}, on);
             }};
+  }
+  // Sums over ranks of both, in one message.
+  void sum_over_ranks(span_on<double, D> x, span_on<double, D> y, stream s) const {
+    if (reducer_.comm.size() == 1) return;
+    std::vector<double> sums(x.size + y.size);
+    const auto copy = [&](void* out, const void* in, std::size_t n) {
+      if (n > 0) device_.copy(out, in, n * sizeof(double), s);
+    };
+    copy(sums.data(), x.data, x.size);
+    copy(sums.data() + x.size, y.data, y.size);
+    device_.finish(s);
+    allreduce_host(reducer_.comm, sums, reduce_op::sum);
+    copy(x.data, sums.data(), x.size);
+    copy(y.data, sums.data() + x.size, y.size);
+  }
+  // Of ranges that may overlap, which copies of a GPU must not.
+  void move(Real* out, const Real* in, std::size_t n, stream s) const {
+    if (out == in || n == 0) return;
+    if constexpr (!D::host_memory)
+      if (in < out + n) {  // no range is moved to the back
+        const device::stream_buffer<Real, stream> between(s, n);
+        device_.copy(between.data(), in, n * sizeof(Real), s);
+        return device_.copy(out, between.data(), n * sizeof(Real), s);
+      }
+    device_.copy(out, in, n * sizeof(Real), s);
   }
   void gather(std::size_t index, span plane, stream s) {
     const core::trace_range scope("gather");
     for (const range& r : ranges_)
       device_.copy(plane.data + r.from, part(index).data + r.to, r.size * sizeof(Real), s);
     for (const bucket& b : buckets_)
-      reducer_.template gather<Real, cpu>(plane.subspan(b.offset, b.size), s);
+      reducer_.template gather<Real, D>(plane.subspan(b.offset, b.size), s);
   }
 
-  cpu device_;
+  D device_;
   P& planes_;
   const R& reducer_;
   std::span<const bucket> buckets_;
   core::pod_vector<segment> pieces_;  // as many as trained segments
   core::pod_vector<range> ranges_;    // in the order of the table
   std::size_t size_ = 0;              // numbers of a part
-  buffer<Real, cpu> memory_;          // (1 + slots, size_): weights, slots
+  buffer<Real, D> memory_;            // (1 + slots, size_): weights, slots
 };
 
 struct no_shard {
@@ -231,18 +265,21 @@ struct shard_type {
 template <class P, class M, class O, class R>
   requires comm::ShardsUpdate<R>
 struct shard_type<P, M, O, R> {
-  static_assert(std::same_as<typename M::device, cpu>,
-                "sharded: it runs on the CPU only: on a GPU name the reducer inside");
+  static_assert(std::same_as<typename M::device, cpu> || GpuStream<typename M::device::stream>,
+                "sharded: it runs on CPUs and GPUs: on another device name the reducer inside");
   using type = shard<P, O, R>;
 };
 template <class P, class M, class O, class R>
 using shard_of = typename shard_type<P, M, O, R>::type;
 
-/// Throws usage_error where master weights cannot be sharded.
+/// Throws usage_error where the update, or the master weights, cannot be sharded.
 template <class M, class R>
-[[gnu::cold]] void check_masters(const R& reducer, const frozen_layers& frozen) {
+[[gnu::cold]] void check_sharded(const R& reducer, const trainer_options& options) {
+  expects(M::device::host_memory || !options.capture_graphs,
+          "sharded: the host adds norms over ranks within a step, so that no graph has all of it: "
+          "leave .capture_graphs out");
   if (!reducer.masters) return;
-  expects(frozen.empty(),
+  expects(options.freeze.empty(),
           "sharded: with .masters the gradients take the place of the weights, those of frozen "
           "layers too: freeze none, or leave .masters off");
   expects(nn::TakesPlanePart<M>,
