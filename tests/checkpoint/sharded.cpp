@@ -64,6 +64,7 @@ auto train(int ranks, const Make& make, const std::string& runs, bool resumes, i
 
 constexpr auto over_ring = [](threads comm) { return ring{comm}; };
 constexpr auto over_sharded = [](threads comm) { return sharded{ring{comm}}; };
+constexpr auto over_masters = [](threads comm) { return sharded{ring{comm}, true}; };
 
 }  // namespace
 
@@ -86,4 +87,21 @@ TEST_CASE("sharded: a checkpoint of an unsharded run goes on sharded, to the bit
   train(4, over_ring, files.file("runs"), false, 1);
   for (const auto& state : train(3, over_sharded, files.file("runs"), true))
     CHECK(same_bits(state, whole[0]));
+}
+
+TEST_CASE("sharded: a checkpoint of sharded masters goes on with 2 or 3 ranks, to the bit") {
+  const auto whole = train(1, over_ring, "", false);
+  for (const int async : {0, 1}) {
+    const folder files, others;
+    train(4, over_masters, files.file("runs"), false, async);
+    train(4, over_sharded, others.file("runs"), false, async);
+    const auto goes_on = [&](int ranks, const auto& make, const folder& from) {
+      for (const auto& state : train(ranks, make, from.file("runs"), true))
+        CHECK(same_bits(state, whole[0]));
+    };
+    goes_on(2, over_masters, files);
+    goes_on(3, over_masters, files);
+    goes_on(3, over_sharded, files);
+    goes_on(2, over_masters, others);
+  }
 }

@@ -51,8 +51,8 @@ auto train(int ranks, const O& optimizer, const Make& make, std::int64_t poisone
   });
 }
 
-constexpr auto shard_of = [](auto make) {
-  return [=](threads comm) { return sharded{make(comm)}; };
+constexpr auto shard_of = [](auto make, bool masters = false) {
+  return [=](threads comm) { return sharded{make(comm), masters}; };
 };
 constexpr auto over_ring = [](threads comm) { return ring{comm}; };
 constexpr auto over_two_shot = [](threads comm) { return two_shot{comm}; };
@@ -71,11 +71,12 @@ void has_the_bits(const O& optimizer, const Make& make, std::int64_t poisoned = 
 /// Sums of squares are of other pieces: they, and ratios of their roots, differ by n roundings,
 /// and what moves by ratios by a few of these; ranks agree to the bit.
 template <class O, class Make>
-void is_near(const O& optimizer, const Make& make, std::int64_t poisoned = -1) {
+void is_near(const O& optimizer, const Make& make, std::int64_t poisoned = -1,
+             bool masters = false) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     const auto whole = train<fp64>(ranks, optimizer, make, poisoned);
-    const auto shards = train<fp64>(ranks, optimizer, shard_of(make), poisoned);
+    const auto shards = train<fp64>(ranks, optimizer, shard_of(make, masters), poisoned);
     for (const auto& state : shards) {
       CHECK(same_bits(state, shards[0]));
       REQUIRE(state.size() == whole[0].size());
@@ -117,7 +118,9 @@ TEST_CASE("sharded: norms of tensors that the cut divides are those of the whole
 }
 
 TEST_CASE("sharded: clipping, averages of weights and groups") {
-  is_near(weight_average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}}, over_two_shot);
+  const weight_average average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}};
+  is_near(average, over_two_shot);
+  is_near(average, over_two_shot, 1, true);  // masters, too, and a skipped step
   is_near(parameter_groups{lamb{}, parameter_group{"third.", lamb{.weight_decay = 0}, 0.5}},
           over_two_shot);
 }
