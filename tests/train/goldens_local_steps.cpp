@@ -3,15 +3,20 @@
 //
 // Optimizers that average weights over an exact mean, on 1, 3 and 4 ranks: post-local SGD around
 // lars and lamb, outer momentum; and what decentralized methods are there.
+#include <cmath>
+
 #include <doctest/doctest.h>
 
+#include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/outer_momentum.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp16.hpp>
 #include <cordee/testing/counting_communicator.hpp>
 
 #include "tests/train/goldens_mixing.hpp"
@@ -149,6 +154,48 @@ TEST_CASE("outer_momentum of two fragments, half a period apart, whatever the bu
   for (std::size_t r = 0; r < 3; ++r)
     for (std::size_t i = 0; i < whole[r].size(); ++i)
       CHECK(close(whole[r][i], of_fragments[1][r][i], 1e-10));
+}
+
+TEST_CASE("outer_momentum over a rounding mean: what a fragment still owes is not lost") {
+  // One bucket of both fragments: in step 3, of W1 and b1, residuals of W2 and b2 are sent with it.
+  struct owed {
+    std::vector<double> before, after;  // of W2, b2, by number: a - w + residual
+  };
+  const auto outer = [](const auto& optimizer, int shift) {
+    return on_ranks(3, [&](threads comm) {
+      quadratic<fp64> model{.shift = 0.25 * (comm.rank() - 1)};
+      trainer run{model, optimizer, [&](double epoch) { return epoch < 3 ? 0.1 : 0; },
+                  compressed{ring{comm}, fp16{}}};
+      const auto sums = [&] {
+        std::vector<double> all;
+        for (const std::size_t k : {2u, 3u}) {
+          const auto w = numbers(run.weights(), k), a = numbers(run.slot(1), k),
+                     e = numbers(run.reducer_slot(0), k);
+          for (std::size_t i = 0; i < w.size(); ++i) all.push_back(a[i] - w[i] + e[i]);
+        }
+        return all;
+      };
+      owed out;
+      for (int k = 0; k < 4 + shift; ++k) {
+        if (k == 3) out.before = sums();
+        run.step(std::array{one_each(3)}, k);
+      }
+      out.after = sums();
+      return out;
+    });
+  };
+  const outer_momentum fragments{local_steps{sgd{}, 4}, {.fragments = 2, .fragment_numbers = 128}};
+  const auto is_kept = [](const auto& ranks) {
+    for (std::size_t i = 0; i < ranks[0].before.size(); ++i) {
+      double before = 0, after = 0;
+      for (const auto& one : ranks) before += one.before[i], after += one.after[i];
+      CHECK(std::abs(after - before) <
+            3 * 8 * 0x1p-52);                          // of numbers below 2, some eight roundings
+      CHECK(ranks[0].before[i] != ranks[0].after[i]);  // something was sent
+    }
+  };
+  is_kept(outer(fragments, 0));
+  is_kept(outer(overlapped{fragments, 1}, 1));
 }
 
 TEST_CASE("outer_momentum of two fragments sends each in its own step") {

@@ -20,6 +20,8 @@
 // What is exchanged is a - w_i, not w_i: it may be rounded, as in compressed{ring{comm}, ...}, and
 // a is alike on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Segments
 // belong to fragments by turns, block by block; a bucket with segments of several travels for each.
+// What a rounding mean sends of a segment in another fragment's step, which is what ranks owed of
+// its last d, is subtracted from w_i, and so is part of its next d.
 // The step waits for the exchange; `overlapped` around it lets the exchange take several steps.
 //
 //   .mixing = 0.5       w_i <- mixing w_i + (1 - mixing) a         Streaming DiLoCo's alpha
@@ -28,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -124,7 +127,7 @@ struct outer_momentum {
     detail::optim::proposal(optimizer, inner, info, s);
     bool any = false;
     for (const segment& part : v.segments) any = any || averages(part, info);
-    if (!any) return {};
+    if (!any && !averages(info)) return {};
     for_runs(v, info, [&](const auto& part, bool averages) {
       // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_for<Real>(s, part.segments,
@@ -132,7 +135,7 @@ struct outer_momentum {
                               part.weights.data, part.slots[Optimizer::slots].data, part.grads.data,
                               averages ? detail::optim::factor<Real>(1 / rate(info)) : Real{0}});
     });
-    return v.grads;
+    return any ? v.grads : span_on<Real, D>{};
   }
   /// Makes the outer step of the segments that average.
   template <class Real, class D>
@@ -141,7 +144,7 @@ struct outer_momentum {
     const bool plain = info.epoch < optimizer.start_epoch;
     const double kept = plain ? 0 : outer.mixing;
     for_runs(v, info, [&](const auto& part, bool averages) {
-      if (!averages) return;
+      if (!averages) return take_owed(part, info, s);
       Real* const a = part.slots[Optimizer::slots].data;
       // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_for<Real>(
@@ -160,10 +163,16 @@ struct outer_momentum {
     });
   }
   /// Whether a segment averages in this step.
-  [[nodiscard]] bool averages(const segment& part, step_info info) const {
-    const auto block = static_cast<std::int64_t>(part.offset / outer.fragment_numbers);
-    info.step += block % outer.fragments * optimizer.period / outer.fragments;
-    return optimizer.averages(info);
+  [[nodiscard]] bool averages(const segment& part, const step_info& info) const {
+    return averages_fragment(static_cast<int>(part.offset / outer.fragment_numbers %
+                                              static_cast<std::size_t>(outer.fragments)),
+                             info);
+  }
+  /// Whether segments of any fragment average in this step.
+  [[nodiscard]] bool averages(const step_info& info) const {
+    for (int k = 0; k < outer.fragments; ++k)
+      if (averages_fragment(k, info)) return true;
+    return false;
   }
   /// a <- w; initializes the local steps' slots, too.
   template <class Real, class D>
@@ -198,6 +207,20 @@ struct outer_momentum {
   }
 
  private:
+  [[nodiscard]] bool averages_fragment(std::int64_t fragment, step_info info) const {
+    info.step += fragment * optimizer.period / outer.fragments;
+    return optimizer.averages(info);
+  }
+  // w <- w - g, the mean of what ranks owed of the last average; 0 where the exchange rounds not
+  template <class View, class Stream>
+  void take_owed(const View& part, const step_info& info, Stream s) const {
+    using Real = std::remove_pointer_t<decltype(part.weights.data)>;
+    if (outer.fragments == 1 || !averages(info)) return;
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+    segmented_for<Real>(s, part.segments,
+                        detail::optim::average_update<Real>{part.grads.data, part.weights.data, 1,
+                                                            static_cast<Real>(-rate(info))});
+  }
   // f(view, whether it averages) for each run of segments that do, or that do not
   template <class View, class F>
   void for_runs(const View& v, const step_info& info, const F& f) const {

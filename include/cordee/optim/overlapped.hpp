@@ -55,11 +55,12 @@ struct overlapped {
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     const auto inner = detail::optim::inner_view<Optimizer::slots>(v);
-    if (detail::optim::proposal(optimizer, inner, info, s).empty()) return {};
+    const bool posts = !detail::optim::proposal(optimizer, inner, info, s).empty();
+    if (!optimizer.averages(info)) return {};
     const span_on<Real, D> d = v.slots[Optimizer::slots];
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(s, v.segments, detail::optim::average_update<Real>{v.grads.data, d.data});
-    return d;
+    return posts ? d : span_on<Real, D>{};
   }
   /// Makes the outer step of the segments that averaged `steps` steps before.
   template <class Real, class D>
