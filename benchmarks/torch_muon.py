@@ -27,14 +27,15 @@ def main():
     torch.set_num_threads(1)
     weights = [torch.nn.Parameter(torch.zeros(s)) for s in matrices()]
     optimizer = torch.optim.Muon(weights, lr=0.02)
-    best = float("inf")
+    best = processor = float("inf")
     for _ in range(reps):
         for w in weights:
             w.grad = 2 * torch.rand_like(w) - 1
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         optimizer.step()
-        best = min(best, time.perf_counter() - begin)
-    print(f'{{"torch": "{torch.__version__}", "matrices": {len(weights)}, "one thread, s": {best:.3f}}}')
+        best, processor = min(best, time.perf_counter() - begin), min(processor, time.process_time() - used)
+    print(f'{{"torch": "{torch.__version__}", "matrices": {len(weights)}, "one thread, s": {best:.3f}, '
+          f'"its processor, s": {processor:.3f}}}')
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 // Golden vectors on T4, whose W1 and W2 are matrices here, by tests/support/optimizer_goldens.py.
 #include <array>
 #include <cmath>
+#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include "tests/support/ranks.hpp"
 #include "tests/support/relative.hpp"
 #include "tests/support/shaped.hpp"
+#include "tests/train/resumed_difference.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -89,6 +92,29 @@ TEST_CASE("muon reaches its golden vectors, its matrices divided among ranks or 
             .classifier = "W2"}},
       {0.496638580808, -0.286655526927, 0.740403550687, 0.0605703287199, 0.170721687009,
        -0.0418731190001, 0.758126893921, -1.75302935549, -0.0259317778673});
+}
+
+TEST_CASE("muon, divided among ranks, goes on from planes and state with equal bits") {
+  for (const int ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    const auto differences = on_ranks(ranks, [&](threads comm) {
+      const muon optimizer{adamw{}, {.first_layer = "", .classifier = ""}};
+      const auto rate = [](double) { return 0.1; };
+      using model_type = matrices<2, 1>;
+      using run_type = trainer<model_type, muon<adamw>, decltype(rate), ring<threads>>;
+      std::deque<model_type> models;
+      const auto make = [&] {
+        models.emplace_back();
+        models.back().shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1));
+        return std::make_unique<run_type>(models.back(), optimizer, rate, ring{comm});
+      };
+      const auto train = [&](run_type& run, int k) {
+        return run.step(std::array{one_each(ranks)}, k);
+      };
+      return resumed_difference(make, train, 3, 4);
+    });
+    for (const std::string& text : differences) CHECK(text == "");
+  }
 }
 
 TEST_CASE("muon obeys the optimizer laws") {
