@@ -23,6 +23,7 @@
 #include <cordee/comm/topologies/topologies.hpp>
 #include <cordee/comm/transports/simulated.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/callbacks/chrome_trace.hpp>
@@ -124,6 +125,37 @@ TEST_CASE(
     const double last = ring_seconds(ranks, timed_layers[0].size);
     CHECK(std::abs(s.seconds - (profile.total() + last)) <= 1e-9 * s.seconds);
     CHECK(std::abs(s.exposed - last) <= 1e-9 * s.seconds);
+  }
+}
+
+TEST_CASE("simulated trainer: overlapped averages hide behind as many steps as they are given") {
+  const step_profile profile = timed_profile({1, 0.25, 2, 0.5, 0.5});  // 8 s a step
+  const auto seconds = [&](int ranks, const auto& optimizer) {  // of 16 steps, two of which average
+    double last = 0;
+    simulated::launch(
+        ranks,
+        [&](simulated comm) {
+          timed_model model{comm, &profile};
+          trainer run{model, optimizer, constant{.learning_rate = 0.1}, ring{comm}, one_bucket};
+          comm.await({.seconds = 1024});
+          for (int step = 0; step < 16; ++step) take_one_step(run);
+          last = std::max(last, comm.now() - 1024);
+        },
+        ideal);
+    return last;
+  };
+  const outer_momentum outer{local_steps{sgd{}, 7}};  // averages in steps 6 and 13
+  for (const int ranks : {2, 3, 5}) {
+    const double exchange = ring_seconds(ranks, timed_layers.back().end());
+    const double alone = 16 * profile.total();
+    CHECK(std::abs(seconds(ranks, outer) - alone - 2 * exchange) <= 1e-9 * alone);
+    for (const int steps : {1, 2}) {
+      CAPTURE(ranks);
+      CAPTURE(steps);
+      const double exposed = std::max(0.0, exchange - steps * profile.total());
+      CHECK(std::abs(seconds(ranks, overlapped{outer, steps}) - alone - 2 * exposed) <=
+            1e-9 * alone);
+    }
   }
 }
 
