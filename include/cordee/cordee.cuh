@@ -28,6 +28,7 @@
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/low_rank.hpp>
 #include <cordee/ops/gpu/moments_message.hpp>
 #include <cordee/ops/gpu/newton_schulz.hpp>
 #include <cordee/ops/gpu/normalized_max_pool.hpp>

@@ -91,9 +91,6 @@ void compose(threads comm) {
   use(compressed{native{comm}, bf16{}});
 #elif defined(ADASUM_ON_A_GPU)
   static_assert(detail::comm::has_reducer_members<adasum<self_comm>, float, support::emulated>());
-#elif defined(POWER_SGD_ON_A_GPU)
-  static_assert(
-      detail::comm::has_reducer_members<power_sgd<ring<self_comm>>, float, support::emulated>());
 #elif defined(GATHERED_ON_A_GPU)
   using of_top = gathered<self_comm, top_k>;
   static_assert(detail::comm::has_reducer_members<of_top, float, support::emulated>());

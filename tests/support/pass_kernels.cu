@@ -16,6 +16,7 @@
 #include <cordee/ops/gpu/encode.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
+#include <cordee/ops/gpu/low_rank.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
@@ -56,6 +57,12 @@ OPERATION(fake_quantize, vectorized_op<float, fake_quantize_op>)
 OPERATION(straight_through, vectorized_op<float, straight_through_op>)
 OPERATION(add_straight_through, add_straight_through_op)
 KERNEL(quantize_filter, quantize_filter_kernel<bfloat>)
+
+KERNEL(project_rows, project_rows_kernel<float>)
+OPERATION(project_cols, project_cols_op<float>)
+OPERATION(add_outer_product, add_outer_product_op<float>)
+KERNEL(orthonormalize, orthonormalize_kernel<float>)
+KERNEL(draw_zero_columns, draw_zero_columns_kernel<float>)
 
 KERNEL(encoded_max, encoded_max)
 KERNEL(encoded_scaling_fp16, encoded_scaling<fp16>)

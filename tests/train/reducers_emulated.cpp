@@ -16,6 +16,7 @@
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/low_rank.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
@@ -115,13 +116,23 @@ TEST_CASE("emulated GPU: late streams train to the same bits as immediate ones")
              mixtures = run(emulated(1), other, make_gossip);
   const overlapped outer{outer_momentum{local_steps{sgd{}, 2}, {.mixing = 0.5}}, 1};
   const auto outer_steps = run(emulated(1), outer, make_ring);
+  const auto make_low_rank = [](threads comm) {
+    return power_sgd{ring{comm}, {.rank = 1, .min_compression_rate = 1}};
+  };
+  const auto low_ranks = run(emulated(1), optimizer, make_low_rank);
+  CHECK(same_bits(low_ranks[0], low_ranks[1]));
+  // Far less than what is left out, which is as large as the way itself.
+  CHECK(way_error(low_ranks[0], run(cpu(1), optimizer, make_low_rank)[0], initial_weights()) <
+        10 * rounding_tolerance);
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
     const auto late_outer_steps = run(deferred(seed), outer, make_ring);
+    const auto late_low_ranks = run(deferred(seed), optimizer, make_low_rank);
     const auto late_means = run(deferred(seed), optimizer, make_native),
                late_mixtures = run(deferred(seed), other, make_gossip);
     for (std::size_t r = 0; r < 2; ++r) {
       CHECK(same_bits(late_means[r], means[r]));
       CHECK(same_bits(late_outer_steps[r], outer_steps[r]));
+      CHECK(same_bits(late_low_ranks[r], low_ranks[r]));
       CHECK(same_bits(late_mixtures[r], mixtures[r]));
     }
   }

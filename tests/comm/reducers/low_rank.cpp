@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("low rank: columns become orthonormal, dependent ones zero, N
     p[i * 4 + 1] = p[i * 4] + static_cast<Real>(1e-4) * p[i * 4 + 1];  // nearly dependent
     p[i * 4 + 2] = p[i * 4] - 2 * p[i * 4 + 1];                        // a sum of both
   }
-  orthonormalize(e, p.data());
+  orthonormalize(e, p.data(), cpu::stream{});
   for (std::size_t a = 0; a < 4; ++a)
     for (std::size_t b = 0; b < 4; ++b) {
       double dot = 0;
@@ -100,7 +100,7 @@ TEST_CASE_TEMPLATE("low rank: columns become orthonormal, dependent ones zero, N
   for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     auto x = normal_numbers<Real>(200, 5);
     x[8] = static_cast<Real>(wrong);
-    orthonormalize(e, x.data());
+    orthonormalize(e, x.data(), cpu::stream{});
     CHECK(std::isnan(x[8]));
   }
 }

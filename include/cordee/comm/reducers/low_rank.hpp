@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
@@ -93,7 +95,7 @@ void add_outer_product(const matrix_extent& e, const Real* x, Real sign, const R
 /// Makes the columns of P orthonormal (Gram and Schmidt, twice, for orthogonality to rounding). One
 /// that depends on those before becomes zero; NaN stays.
 template <class Real>
-void orthonormalize(const matrix_extent& e, Real* p) {
+void orthonormalize(const matrix_extent& e, Real* p, cpu::stream) {
   const auto dot = [&](std::size_t a, std::size_t b) {
     double sum = 0;
     for (std::size_t i = 0; i < e.rows; ++i)
@@ -114,6 +116,19 @@ void orthonormalize(const matrix_extent& e, Real* p) {
       Real& x = p[i * e.rank + k];
       x = depends ? Real{0} : static_cast<Real>(static_cast<double>(x) / norm);
     }
+  }
+}
+
+/// Normal numbers in columns of Q that are zero, of a step and of the tensor at `offset`.
+template <class Real>
+void draw_zero_columns(const matrix_extent& e, std::uint64_t seed, std::int64_t step,
+                       std::size_t offset, Real* q, cpu::stream) {
+  for (std::size_t k = 0; k < e.rank; ++k, q += e.cols) {
+    if (std::any_of(q, q + e.cols, [](Real x) { return x != 0; })) continue;
+    random_sequence random =
+        random_sequence(seed, purpose::projection, static_cast<std::uint64_t>(step), offset)
+            .subsequence(static_cast<std::uint32_t>(k));
+    for (std::size_t j = 0; j < e.cols; ++j) q[j] = static_cast<Real>(random.normal());
   }
 }
 

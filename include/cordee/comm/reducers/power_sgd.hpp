@@ -26,7 +26,6 @@
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/phantom.hpp>
 
@@ -47,7 +46,7 @@ struct power_sgd_options {
 
 }  // namespace detail::comm
 
-/// A reducer of low-rank approximations, with error feedback. Runs on the CPU only.
+/// A reducer of low-rank approximations, with error feedback.
 template <class R>
 struct power_sgd {
   using communicator_type = typename R::communicator_type;  ///< See ReducerOn.
@@ -86,7 +85,7 @@ struct power_sgd {
 
   /// Mixes the matrices of the bucket by P and Q, all else as the reducer inside does.
   template <class Real, Device D>
-    requires(D::host_memory || std::same_as<D, phantom>) && ReducerOn<R, Real, D>
+    requires(ReducerOn<R, Real, D>)
   void mix(bucket_view<Real, D, 2> m, const step_info& info, typename D::stream s) const {
     if (comm.size() == 1) return;
     std::size_t plain = 0, left = 0, right = 0;  // numbers: as they are, of P, of Q
@@ -99,11 +98,11 @@ struct power_sgd {
     Real* const q = p + left + plain;
     const std::size_t bytes = message_bytes<Real>(m.values.size);
     const auto rest = m.scratch.subspan(bytes, m.scratch.size - bytes);
-    if constexpr (D::host_memory) project_all_rows(m, p, p + left, info, s);
+    if constexpr (computes<D>) project_all_rows(m, p, p + left, info, s);
     reducer.mix(of_inside(m, {p, left + plain}, rest), info, s);
-    if constexpr (D::host_memory) project_all_cols(m, p, p + left, q, s);
+    if constexpr (computes<D>) project_all_cols(m, p, p + left, q, s);
     reducer.mix(of_inside(m, {q, right}, rest), info, s);
-    if constexpr (D::host_memory) multiply_all(m, p, q, s);
+    if constexpr (computes<D>) multiply_all(m, p, q, s);
   }
 
   /// One line for logs.
@@ -114,6 +113,17 @@ struct power_sgd {
   }
 
  private:
+  // Passes over tensors below are, for a GPU by argument-dependent lookup, of ops/gpu/low_rank.hpp.
+  template <class D>
+  static constexpr bool computes = !std::same_as<D, phantom>;
+
+  template <class Real, class Stream>
+  static void copy_numbers(const Real* from, std::size_t n, Real* to, Stream s) {
+    if constexpr (requires { s.copy(to, from, n); })
+      s.copy(to, from, n * sizeof(Real));
+    else
+      std::copy_n(from, n, to);
+  }
   [[nodiscard]] bool is_compressed(const segment& s) const {
     return detail::comm::matrix_extent{s, options.rank}.shrinks(options.min_compression_rate);
   }
@@ -130,49 +140,49 @@ struct power_sgd {
   // X <- G + E, and P <- X Q
   template <class Real, class D>
   void project_all_rows(const bucket_view<Real, D, 2>& m, Real* p, Real* plain,
-                        const step_info& info, cpu::stream s) const {
+                        const step_info& info, typename D::stream s) const {
     for_each_tensor(m, [&](const segment& t, std::size_t at_p, std::size_t, std::size_t at_plain) {
       const std::size_t at = t.offset - m.layout->offset;
       Real *const x = m.values.data + at, *const q = m.slots[1].data + at;
       if (!is_compressed(t)) {
-        std::copy_n(x, t.size, plain + at_plain);
+        copy_numbers(x, t.size, plain + at_plain, s);
         return;
       }
       const detail::comm::matrix_extent e{t, options.rank};
-      detail::ops::add(t.size, m.slots[0].data + at, x, s);
-      draw_missing(e, t.offset, info.step, q);
-      detail::comm::project_rows(e, x, q, p + at_p, s);
+      add(t.size, m.slots[0].data + at, x, s);
+      draw_zero_columns(e, options.seed, info.step, t.offset, q, s);
+      project_rows(e, x, q, p + at_p, s);
     });
   }
   // Of the mean P: orthonormal columns, Q <- X^T P, and E <- X - P Q^T
   template <class Real, class D>
   void project_all_cols(const bucket_view<Real, D, 2>& m, Real* p, const Real* plain, Real* q,
-                        cpu::stream s) const {
-    for_each_tensor(m, [&](const segment& t, std::size_t at_p, std::size_t at_q,
-                           std::size_t at_plain) {
-      const std::size_t at = t.offset - m.layout->offset;
-      Real* const x = m.values.data + at;
-      if (!is_compressed(t)) {
-        std::copy_n(plain + at_plain, t.size, x);
-        return;
-      }
-      const detail::comm::matrix_extent e{t, options.rank};
-      detail::comm::orthonormalize(e, p + at_p);
-      detail::comm::project_cols(e, x, p + at_p, q + at_q, s);
-      detail::comm::add_outer_product(e, x, Real{-1}, p + at_p, q + at_q, m.slots[0].data + at, s);
-    });
+                        typename D::stream s) const {
+    for_each_tensor(
+        m, [&](const segment& t, std::size_t at_p, std::size_t at_q, std::size_t at_plain) {
+          const std::size_t at = t.offset - m.layout->offset;
+          Real* const x = m.values.data + at;
+          if (!is_compressed(t)) {
+            copy_numbers(plain + at_plain, t.size, x, s);
+            return;
+          }
+          const detail::comm::matrix_extent e{t, options.rank};
+          orthonormalize(e, p + at_p, s);
+          project_cols(e, x, p + at_p, q + at_q, s);
+          add_outer_product(e, x, Real{-1}, p + at_p, q + at_q, m.slots[0].data + at, s);
+        });
   }
   // G <- P Q^T of the mean Q, which is kept
   template <class Real, class D>
   void multiply_all(const bucket_view<Real, D, 2>& m, const Real* p, const Real* q,
-                    cpu::stream s) const {
+                    typename D::stream s) const {
     for_each_tensor(m, [&](const segment& t, std::size_t at_p, std::size_t at_q, std::size_t) {
       if (!is_compressed(t)) return;
       const detail::comm::matrix_extent e{t, options.rank};
       const std::size_t at = t.offset - m.layout->offset;
-      std::copy_n(q + at_q, e.cols * e.rank, m.slots[1].data + at);
-      detail::comm::add_outer_product<Real>(e, nullptr, Real{1}, p + at_p, q + at_q,
-                                            m.values.data + at, s);
+      copy_numbers(q + at_q, e.cols * e.rank, m.slots[1].data + at, s);
+      add_outer_product(e, static_cast<const Real*>(nullptr), Real{1}, p + at_p, q + at_q,
+                        m.values.data + at, s);
     });
   }
   // f(tensor, first number of its P, of its Q, of itself among those that stay as they are)
@@ -191,17 +201,6 @@ struct power_sgd {
       p += e.rows * e.rank, q += e.cols * e.rank;
     else
       plain += t.size;
-  }
-  template <class Real>
-  void draw_missing(const detail::comm::matrix_extent& e, std::size_t offset, std::int64_t step,
-                    Real* q) const {
-    for (std::size_t k = 0; k < e.rank; ++k, q += e.cols) {
-      if (std::any_of(q, q + e.cols, [](Real x) { return x != 0; })) continue;
-      random_sequence random = random_sequence(options.seed, purpose::projection,
-                                               static_cast<std::uint64_t>(step), offset)
-                                   .subsequence(static_cast<std::uint32_t>(k));
-      for (std::size_t j = 0; j < e.cols; ++j) q[j] = static_cast<Real>(random.normal());
-    }
   }
 };
 template <class R>

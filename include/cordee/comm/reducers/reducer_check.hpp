@@ -34,10 +34,10 @@ concept MixesOn =
 template <class R, class Real, class D, int slots>
 auto check_functions(const R& object, bucket_view<Real, D, slots> m, const step_info& info,
                      typename D::stream s, momentum_form form) {
-  static_assert(MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
-                "reducer: its mix works on the CPU only (adasum, gathered, majority_vote "
-                "and power_sgd do over any transport): name "
-                "another reducer, or train on the CPU");
+  static_assert(
+      MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
+      "reducer: its mix works on the CPU only (adasum, gathered and majority_vote do over "
+      "any transport): name another reducer, or train on the CPU");
   static_assert(
       MixesOn<R, Real, D> || (!D::host_memory && MixesOn<R, Real, cpu>),
       "reducer: mix is missing, or the transport cannot do what it asks of it: void "
