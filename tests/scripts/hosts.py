@@ -78,6 +78,28 @@ class Hosts(unittest.TestCase):
         status, out, err = self.run_script("2", "--rate", "100mbit", "--", sys.executable, "-c", program)
         self.assertEqual((status, out, err), (0, "::ffff:10.0.0.2 True True\nfd00::2 True True\n", ""))
 
+    def test_delay(self):
+        """Packets of both families, and long segments, come after the delay, in order and whole, also after a cut."""
+        program = ("import hashlib, os, socket, time; data = bytes(range(256)) * 40000\n"
+                   "if os.environ['RANK'] == '0':\n"
+                   "  s = socket.create_server(('', 29500), family=socket.AF_INET6, dualstack_ipv6=True)\n"
+                   "  for k in range(2):\n"
+                   "    c, _ = s.accept(); c.sendall(c.recv(1)); got = b''\n"
+                   "    while part := c.recv(65536): got += part\n"
+                   "    print(got == data)\n"
+                   "else:\n"
+                   "  for address in ('10.0.0.1', 'fd00::1'):\n"
+                   "    while True:\n"
+                   "      try: c = socket.create_connection((address, 29500)); break\n"
+                   "      except OSError: time.sleep(0.05)\n"
+                   "    t = time.monotonic(); c.sendall(b'!'); c.recv(1); t = time.monotonic() - t\n"
+                   "    print(2 * 0.03 <= t); c.sendall(data); c.close()\n"
+                   "    if '.' in address: time.sleep(1)\n")
+        before = left()
+        status, out, err = self.run_script("2", "--delay", "30ms", "--cut", "host1@0.6+0.3", "--", sys.executable, "-c", program)
+        self.assertEqual((status, out.split(), err), (0, ["True"] * 4, ""))
+        self.assertEqual(left(), before)
+
     def test_first_failure(self):
         before = left()
         status, _, err = self.run_script("2", "--grace", "0.2", "--", "sh", "-c", "test $RANK = 0 || exit 3; sleep 60")
