@@ -71,6 +71,10 @@ class rounded_network {
     for (int i = 0; i < Times; ++i) x = run<In>(static_cast<const L*>(nullptr), std::move(x));
     return x;
   }
+  template <extent In, class L>
+  doubles run(const detail::nn::plain_block<L>*, doubles x) {
+    return run<In>(static_cast<const L*>(nullptr), std::move(x));
+  }
   template <extent In, class Body, class Norm, class Shortcut>
   doubles run(const residual<Body, Norm, Shortcut>*, doubles x) {
     const doubles y = run<In>(static_cast<const Body*>(nullptr), x);
