@@ -35,7 +35,7 @@ def json_rows(file):
 
 def device_and(read):
     """Reads cuDNN's description of the GPU as well, JSON of one line or of several behind "device: ": with it plans can
-    be made without the GPU (tests/support/described_h200.hpp)."""
+    be made without the GPU (tests/support/described_gpus.hpp)."""
     def read_both(text):
         result, met, rows = read(text)
         if found := re.search(r"^device: (?=\{)", text, re.MULTILINE):

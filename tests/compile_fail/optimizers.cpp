@@ -87,12 +87,22 @@ void step(const optimizer_view<float, support::emulated, 2>& v, support::emulate
 }
 #endif
 
-#if defined(KFAC_ON_A_GPU)
 struct on_gpu {
   using device = support::emulated;
   using precision = fp32;
 };
+struct run_on_gpu {
+  using model_type = on_gpu;
+  using device = support::emulated;
+};
+#if defined(KFAC_ON_A_GPU)
 using factors_on_gpu = kfac<sgd>::preconditioner<on_gpu, solo>;
+#elif defined(ADVERSARIAL_ON_A_GPU)
+constexpr std::size_t size_on_gpu = sizeof(adversarial<on_gpu>);
+#elif defined(RECALIBRATED_ON_A_GPU)
+void recalibrate_on_gpu(run_on_gpu& run, support::toy_loader& feed) { recalibrate(run, feed, 1); }
+#elif defined(POOLED_ON_A_GPU)
+void pool_on_gpu(run_on_gpu& run) { pool_statistics(run); }
 #endif
 #if defined(MUON_OVER_NORMS)
 constexpr int planes_of_muon = muon<lars>::slots;

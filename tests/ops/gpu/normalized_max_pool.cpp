@@ -39,12 +39,14 @@ void check_pool(const max_pool_problem& pool, int samples, write_mode mode, bool
     x[x.size() / 2] = nearest<N>(std::nan(""));
     bn.x = {bn.device, bn.s, x};
   }
-  // Two ranks with the same samples.
-  const statistics_allreduce twice{.call = [](void*, std::span<double> sums) {
-    for (double& one : sums) one *= 2;
-  }};
+  // Backward's message of two ranks, of which the other's gradients are zero.
+  const statistics_allreduce twice{.call = [](void*, std::span<double> sums) { sums.back() *= 2; }};
   bn.want.forward();
-  bn.forward(shares ? twice : statistics_allreduce{});
+  bn.forward();
+  if (shares) {
+    bn.want.count *= 2;
+    bn.want.allreduce.call = [](void*, std::span<double>) {};
+  }
   if (with_nan)  // of one number, not of its channel
     bn.saved = {bn.device, bn.s, [&] {
                   auto rows = bn.saved.read();

@@ -29,11 +29,22 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The first channel of a vector's plane and lane.
-constexpr std::size_t first_channel(const blocked_layout& of,
-                                    const vector_positions::position& at) {
-  const std::size_t block = of.blocks == 1 ? 0 : at.plane % of.blocks;
-  return block * of.V + static_cast<std::size_t>(at.lane);
-}
+class first_channels {
+ public:
+  constexpr explicit first_channels(const blocked_layout& of)
+      : V_(static_cast<int>(of.V)), by_blocks_(static_cast<int>(of.blocks)) {}
+
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t operator()(
+      const vector_positions::position& at) const {
+    const int plane = static_cast<int>(at.plane),
+              block = plane - by_blocks_.quotient(plane) * by_blocks_.divisor;
+    return static_cast<std::size_t>(block * V_ + at.lane);
+  }
+
+ private:
+  int V_;
+  fast_divisor by_blocks_;
+};
 
 /// Vector i of the maxima, their taps, and x there. Statistics are of one group.
 template <Number N, int Size, class Real>
@@ -42,6 +53,7 @@ struct normalized_max_pool_op {
   blocked_layout in;
   vector_positions positions;  // of y
   fast_divisor by_width;
+  first_channels channels;
   batch_norm_tensors<N, Real> t;  // y: x at the maxima
   N* y;
   std::uint8_t* argmax;
@@ -54,26 +66,33 @@ struct normalized_max_pool_op {
     const auto [s0, s1] = p.taps(column, p.in.width);
     const N* const plane = t.x + at.plane * in.pixels * in.V + at.lane;
     const batch_norm_coefficients<Real> saved(t.saved, in.lanes(), 0);
-    const normalization_coefficients<N, Size> of(saved, t.beta, first_channel(in, at));
+    const normalization_coefficients<N, Size> of(saved, t.beta, channels(at));
     vec_16b<N, Size> best, at_best;
     std::uint8_t best_tap[std::size_t{Size}] = {};
+    constexpr int depth = 3;  // taps of a row that are loaded before the first of them is used
     for (int r = r0; r < r1; ++r)
-      for (int s = s0; s < s1; ++s) {
+      for (int s = s0; s < s1; s += depth) {
         const int h = row * p.stride - p.padding + r, l = column * p.stride - p.padding + s;
-        const vec_16b<N, Size> x(plane + static_cast<std::size_t>(h * p.in.width + l) * in.V);
-        vec_16b<N, Size> z;
-        for (int k = 0; k < Size; ++k) {
-          z.value[k] = of.normalized(k, x.value[k]);
-          z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
-        }
-        (void)z.round();  // equal where y would be
-        const bool is_first = r == r0 && s == s0;
-        for (int k = 0; k < Size; ++k)
-          if (is_first || z.value[k] > best.value[k] || z.value[k] != z.value[k]) {
-            best.value[k] = z.value[k];
-            at_best.value[k] = x.value[k];
-            best_tap[k] = static_cast<std::uint8_t>(r * p.window + s);
+        const N* const from = plane + static_cast<std::size_t>(h * p.in.width + l) * in.V;
+        vec_16b<N, Size> x[std::size_t{depth}];
+        for (int i = 0; i < depth; ++i)
+          if (s + i < s1) x[i] = vec_16b<N, Size>(from + static_cast<std::size_t>(i) * in.V);
+        for (int i = 0; i < depth; ++i) {
+          if (s + i >= s1) break;
+          vec_16b<N, Size> z;
+          for (int k = 0; k < Size; ++k) {
+            z.value[k] = of.normalized(k, x[i].value[k]);
+            z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
           }
+          (void)z.round();  // equal where y would be
+          const bool is_first = r == r0 && s + i == s0;
+          for (int k = 0; k < Size; ++k)
+            if (is_first || z.value[k] > best.value[k] || z.value[k] != z.value[k]) {
+              best.value[k] = z.value[k];
+              at_best.value[k] = x[i].value[k];
+              best_tap[k] = static_cast<std::uint8_t>(r * p.window + s + i);
+            }
+        }
       }
     best.store(y + first);
     at_best.store(t.y + first);
@@ -86,7 +105,8 @@ struct normalized_max_pool_op {
 template <Number N, int Size, class Real>
 struct normalized_max_pool_backward_op {
   max_pool_backward_op<N, Size> pool;  // its dx is not used
-  blocked_layout in;
+  std::size_t lanes;
+  first_channels channels;
   batch_norm_tensors<N, Real> t;
   N* dx;
   Real share;
@@ -94,14 +114,13 @@ struct normalized_max_pool_backward_op {
   CORDEE_DEVICE void operator()(std::size_t i) const {
     const std::size_t first = i * Size;
     const auto at = pool.positions(static_cast<int>(i));
-    const std::size_t lane = first_channel(in, at);
-    const batch_norm_coefficients<Real> saved(t.saved, in.lanes(), 0);
+    const std::size_t lane = channels(at);
+    const batch_norm_coefficients<Real> saved(t.saved, lanes, 0);
     const normalization_coefficients<N, Size> of(saved, t.beta, lane);
     const auto shift = load_coefficients<N, Size>(saved.shift + lane),
                slope = load_coefficients<N, Size>(saved.slope + lane);
     const vec_16b<N, Size> x(t.x + first);
-    vec_16b<N, Size> g;
-    pool.add_windows(at, g);
+    vec_16b<N, Size> g = pool.sum_windows(at, nullptr);
     mask_gradient<epilogue::relu>(g, x, of);
     const auto part = static_cast<precision::wide<N>>(share);
     for (int k = 0; k < Size; ++k)
@@ -122,7 +141,7 @@ void normalized_max_pool_forward(const max_pool_problem& p, int samples,
   const blocked_layout in(p.in, V), out(p.out(), V);
   for_each(s, count_vectors<size>(out, samples),
            normalized_max_pool_op<N, size, Real>{
-               p, in, {out, size}, fast_divisor(p.out().width), t, y, argmax});
+               p, in, {out, size}, fast_divisor(p.out().width), first_channels(in), t, y, argmax});
 }
 
 /// dx and the parameters' gradients from dy of the pool's output, with t.y as forward left it and
@@ -155,7 +174,8 @@ void normalized_max_pool_backward(const batch_norm_problem& at, const max_pool_p
                       argmax,
                       nullptr,
                       false},
-                     in,
+                     in.lanes(),
+                     first_channels(in),
                      t,
                      dx,
                      static_cast<Real>(p.out().pixels()) / static_cast<Real>(p.in.pixels())});

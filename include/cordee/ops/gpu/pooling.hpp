@@ -168,13 +168,16 @@ struct max_pool_backward_op {
     return {past < 0 ? 0 : by_stride.quotient(past) + 1,
             std::min(by_stride.quotient(h + p.padding) + 1, count)};
   }
-  /// Adds the gradients of the windows whose maximum is at the vector `at`.
-  CORDEE_DEVICE void add_windows(const vector_positions::position& at,
-                                 vec_16b<N, Size>& sum) const {
+  /// The gradients of the windows whose maximum is at the vector `at`, added to those at `onto`
+  /// unless it is null.
+  CORDEE_DEVICE vec_16b<N, Size> sum_windows(const vector_positions::position& at,
+                                             const N* onto) const {
     const int h = by_width.quotient(at.pixel), l = at.pixel - h * by_width.divisor;
     const auto [i0, i1] = windows_over(h, out_extent.height);
     const auto [j0, j1] = windows_over(l, out_extent.width);
     const std::size_t plane = at.plane * out.pixels * out.V + static_cast<std::size_t>(at.lane);
+    vec_16b<N, Size> sum;
+    if (onto != nullptr) sum = vec_16b<N, Size>(onto);
     for (int row = i0; row < i1; ++row)
       for (int column = j0; column < j1; ++column) {
         const std::size_t from =
@@ -187,13 +190,11 @@ struct max_pool_backward_op {
         for (int k = 0; k < g.size; ++k)
           if (taps[k] == tap) sum.value[k] += g.value[k];
       }
+    return sum;
   }
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t first = i * Size;
-    vec_16b<N, Size> sum;
-    if (accumulate) sum = vec_16b<N, Size>(dx + first);
-    add_windows(positions(static_cast<int>(i)), sum);
-    sum.store(dx + first);
+    N* const to = dx + i * Size;
+    sum_windows(positions(static_cast<int>(i)), accumulate ? to : nullptr).store(to);
   }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans for an H200 that is described to cuDNN: nothing in this file needs a GPU.
+// Plans for GPUs that are described to cuDNN: nothing in this file needs a GPU.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -11,7 +11,7 @@
 #include <cordee/ops/engines/cudnn/fused_graphs.hpp>
 
 #include "benchmarks/fused_shapes.hpp"
-#include "tests/support/described_h200.hpp"
+#include "tests/support/described_gpus.hpp"
 #include "tests/support/fused_reference.hpp"
 
 using namespace cordee;
@@ -31,6 +31,24 @@ TEST_CASE("fused_graphs: an H200 supports each where ResNet-50 has it, at four b
         const cudnn_fused_graph graph(kind, p, samples, CUDNN_DATA_HALF, device);
         CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).size() == 1);
       }
+}
+
+TEST_CASE(
+    "fused_graphs: an H100 supports them, too; a B200 all but forward at the ends of blocks") {
+  const auto h100 = support::h100(), b200 = support::b200();
+  for (const fused_graph kind : detail::ops::fused_graphs)
+    for (const auto& p : bench::fused_shapes) {
+      if (!bench::has_fused_graph(kind, p)) continue;
+      CAPTURE(describe(kind));
+      CAPTURE(describe(p.in));
+      CAPTURE(p.filters);
+      const auto plans = [&](const detail::ops::cudnn_target& device) {
+        const cudnn_fused_graph graph(kind, p, 256, CUDNN_DATA_HALF, device);
+        return detail::ops::cudnn_fused_plans(graph, device, 1).size();
+      };
+      CHECK(plans(h100) == 1);
+      CHECK(plans(b200) == (adds_residual(kind) && !is_input_gradient(kind) ? 0 : 1));
+    }
 }
 
 TEST_CASE("fused_graphs: only tensors in memory are named, each once and with its bytes") {
@@ -77,12 +95,12 @@ TEST_CASE(
 }
 
 TEST_CASE("fused_graphs: no engine fuses them in fp32 or bf16, so that the list is empty") {
-  const auto device = support::h200();
-  for (const auto type : {CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16})
-    for (const fused_graph kind : detail::ops::fused_graphs)
-      for (const auto& p : bench::fused_shapes) {
-        const cudnn_fused_graph graph(kind, p, 32, type, device);
-        CAPTURE(describe(kind));
-        CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).empty());
-      }
+  for (const auto& device : {support::h200(), support::b200()})
+    for (const auto type : {CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16})
+      for (const fused_graph kind : detail::ops::fused_graphs)
+        for (const auto& p : bench::fused_shapes) {
+          const cudnn_fused_graph graph(kind, p, 32, type, device);
+          CAPTURE(describe(kind));
+          CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).empty());
+        }
 }

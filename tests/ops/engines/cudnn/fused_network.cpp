@@ -13,6 +13,7 @@
 
 #include <cordee/ops/gpu/normalized_max_pool.hpp>
 
+#include "tests/support/deferred_cuda.hpp"
 #include "tests/support/fused_run.hpp"
 
 using namespace cordee;
@@ -59,4 +60,114 @@ TEST_CASE("cudnn: a step of a network with a max pool is as near to fp32 fused a
   CHECK(pool.losses == same.losses);
   CHECK(pool.gradients != same.gradients);  // sums in another order
   CHECK(distance(pool.gradients, same.gradients) < 2e-3);
+}
+
+TEST_CASE("cudnn: a captured step with fused batch norms has the bits of an eager one") {
+  const auto train = [](bool captures) {
+    begin_double();
+    const auto run = train_fused<small_resnet<fusing_cudnn, fp16, deferred_cuda>>(
+        {.steps = 6, .capture_graphs = captures});
+    return std::pair(run, host_state().executed.size());
+  };
+  const auto [eager, executions] = train(false);
+  const auto [captured, recorded] = train(true);
+  CHECK(captured.losses == eager.losses);
+  CHECK(captured.weights == eager.weights);
+  CHECK(captured.gradients == eager.gradients);
+  CHECK(eager.fused > 0);
+  CHECK(captured.fused == 0);  // the last step is replayed
+  CHECK(recorded < executions);
+  begin_double();
+  CHECK(train_fused<small_resnet<fusing_cudnn>>({.steps = 6}).weights == eager.weights);
+}
+
+TEST_CASE("cudnn: behind a norm with frozen statistics or ghost batches the max pool is plain") {
+  const auto same = [&]<class Fusing, class Plain>(std::type_identity<Fusing>,
+                                                   std::type_identity<Plain>, const auto& prepare) {
+    begin_double();
+    const fused_run fused = train_fused<Fusing>({.steps = 2}, prepare),
+                    plain = train_fused<Plain>({.steps = 2}, prepare);
+    CHECK(fused.fused == 0);
+    CHECK(fused.weights == plain.weights);
+    CHECK(fused.gradients == plain.gradients);
+  };
+  same(std::type_identity<small_resnet<fusing_cudnn>>{},
+       std::type_identity<small_resnet<plain_cudnn>>{},
+       [](auto& net) { net.freeze_batch_norm_at = 0; });
+  using ghosts = pooled<batch_norm<relu, batch_norm_options{1, 2}>, max_pool<3, 2>,
+                        bottleneck<8, projection<32, 1, 2>, 2>, bottleneck<8, identity, 2>>;
+  same(std::type_identity<small<ghosts, fusing_cudnn>>{},
+       std::type_identity<small<ghosts, plain_cudnn>>{}, [](auto&) {});
+}
+
+TEST_CASE("cudnn: with statistics of two ranks backward of norm and max pool sums over both") {
+  // Of the other x and gradients are zero: messages end with the number of values.
+  const auto two_ranks = [](auto& net) {
+    net.batch_norm_allreduce = cordee::detail::ops::statistics_allreduce{
+        .call = [](void*, std::span<double> sums) { sums.back() *= 2; }};
+  };
+  double of_plain = 0, of_fused = 0;
+  for (const std::uint64_t seed : {3U, 4U, 5U}) {
+    begin_double();
+    const fused_run_options one{.seed = seed};
+    const fused_run exact = train_fused<small_resnet<plain_cudnn, fp32>>(one, two_ranks),
+                    plain = train_fused<small_resnet<plain_cudnn>>(one, two_ranks),
+                    fused = train_fused<small_resnet<fusing_cudnn>>(one, two_ranks);
+    CHECK(fused.fused > 0);
+    of_plain += distance(plain.gradients, exact.gradients);
+    of_fused += distance(fused.gradients, exact.gradients);
+    host_cudnn none;
+    none.engines[0].fuses = false;
+    begin_double(none);
+    const fused_run pool = train_fused<small_resnet<fusing_cudnn>>(one, two_ranks);
+    CHECK(pool.losses == plain.losses);
+    CHECK(distance(pool.gradients, plain.gradients) < 2e-3);
+  }
+  CHECK(of_fused <= 1.5 * of_plain);
+}
+
+TEST_CASE("cudnn: blocks whose readers or writers are recomputed or offloaded") {
+  using mixed =
+      pooled<batch_norm<relu>, recompute<sequential<convolution<16, 3>, batch_norm<relu>>>,
+             convolution<16, 3>, batch_norm<relu>, max_pool<3, 2>, bottleneck<8, projection<32, 1>>,
+             recompute<bottleneck<8, identity>>, bottleneck<8, identity>,
+             offload_activations<bottleneck<8, identity>>, bottleneck<8, identity>,
+             bottleneck<8, identity>>;
+  const fused_run_options two{.steps = 2, .accumulate = 2};
+  begin_double();
+  const fused_run exact = train_fused<small<mixed, plain_cudnn, fp32>>(two),
+                  plain = train_fused<small<mixed, plain_cudnn>>(two),
+                  fused = train_fused<small<mixed, fusing_cudnn>>(two);
+  CHECK(distance(fused.gradients, exact.gradients) <=
+        1.5 * distance(plain.gradients, exact.gradients));
+  CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
+  CHECK(fused.fused > 0);
+  CHECK(fusing_cudnn::describe().ends_with("plain in recomputed or offloaded blocks"));
+}
+
+TEST_CASE("cudnn: evaluation after fused steps has the bits of the engine that does not fuse") {
+  begin_double();
+  const host_cuda device;
+  small_resnet<fusing_cudnn> fusing{device};
+  small_resnet<plain_cudnn> plain{device};
+  using net_type = decltype(plain);
+  const auto s = device.make_stream();
+  arena<float, host_cuda> planes(device, net_type::segments(), 1);
+  fusing.initialize(planes.plane(0), 5);
+  const synthetic images{.extent = net_type::input, .classes = 10, .samples = 6, .seed = 3};
+  loader feed{images, self_comm{}, {.global_batch = 6}};
+  upload<host_cuda> uploaded(device);
+  const auto batch = uploaded.to(feed.next(), s)[0];
+  const auto evaluate = [&](auto& net) {
+    auto packed = net.make_packed_parameters();
+    net.pack_parameters(planes.plane(0), packed, s);
+    net.forward(packed, planes.plane(0), batch, phase::evaluate, s);
+    const auto logits = net.logits();
+    return std::vector<half>(logits.data, logits.data + logits.size);
+  };
+  auto packed = fusing.make_packed_parameters();
+  fusing.pack_parameters(planes.plane(0), packed, s);
+  fusing.forward(packed, planes.plane(0), batch, phase::train, s);  // moves running statistics
+  const auto found = evaluate(fusing), wanted = evaluate(plain);
+  CHECK(std::memcmp(found.data(), wanted.data(), found.size() * sizeof(half)) == 0);
 }

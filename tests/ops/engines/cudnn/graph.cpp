@@ -9,7 +9,7 @@
 
 #include <cordee/ops/engines/cudnn/graph.hpp>
 
-#include "tests/support/described_h200.hpp"
+#include "tests/support/described_gpus.hpp"
 
 using namespace cordee;
 using detail::ops::convolution_pass;

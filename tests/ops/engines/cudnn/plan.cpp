@@ -11,7 +11,7 @@
 
 #include <cordee/ops/engines/cudnn/plan.hpp>
 
-#include "tests/support/described_h200.hpp"
+#include "tests/support/described_gpus.hpp"
 
 using namespace cordee;
 using detail::ops::convolution_pass;
@@ -84,6 +84,15 @@ TEST_CASE_TEMPLATE(
   for (const bool deterministic : {false, true})
     for (const convolution_problem& p : layers())
       for (const cudnn_plan_key& key : keys_of<N>(p, {deterministic, false})) {
+        CAPTURE(describe(key));
+        CHECK(detail::ops::cudnn_plans(key, device, 1).size() == 1);
+      }
+}
+
+TEST_CASE("plan: an H100 and a B200 support every pass of those layers in fp16") {
+  for (const auto& device : {support::h100(), support::b200()})
+    for (const convolution_problem& p : layers())
+      for (const cudnn_plan_key& key : keys_of<half>(p, {false, false})) {
         CAPTURE(describe(key));
         CHECK(detail::ops::cudnn_plans(key, device, 1).size() == 1);
       }
