@@ -84,8 +84,8 @@ struct set_zero_op {
   CORDEE_DEVICE void operator()(std::size_t i) const { to[i] = T{}; }
 };
 
-/// Vector i of the activations.
-template <Number N>
+/// Vector i of the activations, of which `width` numbers are stored.
+template <Number N, int Size = vec_16b<N>::size>
 struct normalize_bytes_op {
   divided_layout layout;
   std::size_t channels, pixels;
@@ -100,7 +100,7 @@ struct normalize_bytes_op {
     const auto at = layout.position_of(first);
     const std::uint8_t* const sample =
         bytes + static_cast<std::size_t>(at.sample) * channels * pixels;
-    vec_16b<N> out;
+    vec_16b<N, Size> out;
     for (int k = 0; k < out.size; ++k) {
       const auto c = static_cast<std::size_t>(at.channel + k);
       if (k >= width || c >= channels) continue;
@@ -151,10 +151,12 @@ void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
   const blocked_layout layout(e, V);
   const std::size_t n = static_cast<std::size_t>(samples) * layout.size();
   expects(n <= INT32_MAX, "normalize_bytes: a batch has fewer than 2^31 numbers");
-  const int width = vec_16b_width<N>(V, x);
+  constexpr int part = V == vec_16b<N>::size / 2 ? V : vec_16b<N>::size;  // of a pixel
+  const bool is_part = part == V && part < vec_16b<N>::size;
+  const int width = is_part ? part : vec_16b_width<N>(V, x);
   for_each(s, n / static_cast<std::size_t>(width),
-           normalize_bytes_op<N>{divided_layout(layout), layout.channels, layout.pixels, width,
-                                 bytes, statistics, x});
+           normalize_bytes_op<N, part>{divided_layout(layout), layout.channels, layout.pixels,
+                                       width, bytes, statistics, x});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include <cordee/core/training_step.hpp>
@@ -237,11 +238,20 @@ void round_coefficients(normalized_input<N, Real>& in, std::size_t lanes, S s) {
   round(in.norm, in.is_rounded);
   if (in.shortcut.x != nullptr) round(in.shortcut, in.is_shortcut_rounded);
 }
+/// f(the numbers of an access, a constant) for rows of V channels.
+template <Number N, class F>
+void with_vector_size(int V, const F& f) {
+  if (V % vec_16b<N>::size == 0)
+    f(std::integral_constant<int, vec_16b<N>::size>{});
+  else
+    f(std::integral_constant<int, 1>{});
+}
 /// Stores y unless it is stored; V channels are a block.
 template <Number N, class Real, GpuStream S>
 void store_normalized(normalized_input<N, Real>& in, int samples, int V, S s) {
-  constexpr int size = vec_16b<N>::size;
-  if (!std::exchange(in.is_stored, true) && samples > 0) {
+  if (std::exchange(in.is_stored, true) || samples == 0) return;
+  with_vector_size<N>(V, [&](auto width) {
+    constexpr int size = width();
     const batch_norm_tiles tiling(in.problem, samples, V, size);
     const auto normalize = [&]<class Epilogue>(Epilogue, const batch_norm_tensors<N, Real>& t,
                                                const N* residual) {
@@ -254,16 +264,18 @@ void store_normalized(normalized_input<N, Real>& in, int samples, int V, S s) {
     shortcut.y = in.norm.y;  // added in place
     normalize(epilogue::store{}, shortcut, nullptr);
     normalize(epilogue::add_relu{}, in.norm, in.norm.y);
-  }
+  });
 }
 /// What the gradient pass of a batch norm would sum of dy, and mask: to time it.
 template <class Epilogue, Number N, class Real, GpuStream S>
 void sum_gradients(const batch_norm_problem& at, const batch_norm_tensors<N, Real>& t, int samples,
                    std::size_t lanes, N* dy, S s) {
   Real* const nothing = nullptr;
-  differentiate_batch<vec_16b<N>::size, Epilogue>(at, static_cast<int>(lanes), samples, t, 0.0, dy,
-                                                  nothing, nothing, write_mode::overwrite, {}, s,
-                                                  [](const auto&, auto) {});
+  with_vector_size<N>(static_cast<int>(lanes), [&](auto size) {
+    differentiate_batch<size(), Epilogue>(at, static_cast<int>(lanes), samples, t, 0.0, dy, nothing,
+                                          nothing, write_mode::overwrite, {}, s,
+                                          [](const auto&, auto) {});
+  });
 }
 /// A batch norm's part of a kernel.
 template <Number N, class Real>

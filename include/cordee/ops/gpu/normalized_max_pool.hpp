@@ -75,22 +75,22 @@ struct normalized_max_pool_op {
         const int h = row * p.stride - p.padding + r, l = column * p.stride - p.padding + s;
         const N* const from = plane + static_cast<std::size_t>(h * p.in.width + l) * in.V;
         vec_16b<N, Size> x[std::size_t{depth}];
-        for (int i = 0; i < depth; ++i)
-          if (s + i < s1) x[i] = vec_16b<N, Size>(from + static_cast<std::size_t>(i) * in.V);
-        for (int i = 0; i < depth; ++i) {
-          if (s + i >= s1) break;
+        for (int j = 0; j < depth; ++j)
+          if (s + j < s1) x[j] = vec_16b<N, Size>(from + static_cast<std::size_t>(j) * in.V);
+        for (int j = 0; j < depth; ++j) {
+          if (s + j >= s1) break;
           vec_16b<N, Size> z;
           for (int k = 0; k < Size; ++k) {
-            z.value[k] = of.normalized(k, x[i].value[k]);
+            z.value[k] = of.normalized(k, x[j].value[k]);
             z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
           }
           (void)z.round();  // equal where y would be
-          const bool is_first = r == r0 && s + i == s0;
+          const bool is_first = r == r0 && s + j == s0;
           for (int k = 0; k < Size; ++k)
             if (is_first || z.value[k] > best.value[k] || z.value[k] != z.value[k]) {
               best.value[k] = z.value[k];
-              at_best.value[k] = x[i].value[k];
-              best_tap[k] = static_cast<std::uint8_t>(r * p.window + s + i);
+              at_best.value[k] = x[j].value[k];
+              best_tap[k] = static_cast<std::uint8_t>(r * p.window + s + j);
             }
         }
       }

@@ -145,6 +145,29 @@ TEST_CASE("cudnn: blocks whose readers or writers are recomputed or offloaded") 
   CHECK(fusing_cudnn::describe().ends_with("plain in recomputed or offloaded blocks"));
 }
 
+TEST_CASE("cudnn: four channels, which are no whole vector, fused and plain") {
+  static_assert(fusing_cudnn::block<half>(3) == 4 && fusing_cudnn::block<half>(4) == 4);
+  static_assert(fusing_cudnn::block<half>(1) == 8 && fusing_cudnn::block<half>(5) == 8);
+  static_assert(plain_cudnn::block<half>(3) == 8 && fusing_cudnn::block<float>(3) == 4);
+  using narrow = pooled<batch_norm<relu>, convolution<4, 3>, batch_norm<relu>, convolution<3, 3>,
+                        batch_norm<relu>, max_pool<3, 2>, convolution<4, 1>, batch_norm<relu>,
+                        convolution<16, 3, 2>, batch_norm<relu>>;
+  const fused_run_options two{.steps = 2, .accumulate = 2};
+  begin_double();
+  const fused_run exact = train_fused<small<narrow, plain_cudnn, fp32>>(two),
+                  plain = train_fused<small<narrow, plain_cudnn>>(two);
+  for (const bool fuses : {true, false}) {
+    host_cudnn state;
+    state.engines[0].fuses = fuses;
+    begin_double(state);
+    const fused_run fused = train_fused<small<narrow, fusing_cudnn>>(two);
+    CHECK((fused.fused > 0) == fuses);
+    CHECK(distance(fused.gradients, exact.gradients) <=
+          1.5 * distance(plain.gradients, exact.gradients));
+    CHECK(distance(fused.weights, exact.weights) <= 1.5 * distance(plain.weights, exact.weights));
+  }
+}
+
 TEST_CASE("cudnn: evaluation after fused steps has the bits of the engine that does not fuse") {
   begin_double();
   const host_cuda device;

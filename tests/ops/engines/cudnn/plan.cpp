@@ -98,6 +98,21 @@ TEST_CASE("plan: an H100 and a B200 support every pass of those layers in fp16")
       }
 }
 
+TEST_CASE_TEMPLATE("plan: images and filters of four channels, where batch norms are fused", N,
+                   half, bfloat) {
+  for (const auto& device : {support::h200(), support::h100(), support::b200()})
+    for (const convolution_problem& p : {convolution_problem{{4, 224, 224}, 64, 7, 2, 3},
+                                         convolution_problem{{4, 32, 32}, 16, 3, 1, 1},
+                                         convolution_problem{{16, 32, 32}, 4, 3, 1, 1},
+                                         convolution_problem{{64, 1, 1}, 4, 1, 1, 0}})
+      for (const auto pass :
+           {convolution_pass::fprop, convolution_pass::dgrad, convolution_pass::wgrad}) {
+        const cudnn_plan_key key{p, 256, pass, detail::ops::cudnn_data_type<N>, false, {}};
+        CAPTURE(describe(key));
+        CHECK(detail::ops::cudnn_plans(key, device, 1).size() == 1);
+      }
+}
+
 TEST_CASE_TEMPLATE("plan: an H200 supports the classifier of one image, and of an odd batch", N,
                    half, bfloat) {
   const auto device = support::h200();

@@ -73,10 +73,9 @@ template <class N, int Size>
 void count(const average_pool_backward_kernel<N, Size>& k) {
   moved.others += k.vectors * Size * (1 + k.in.pixels) * sizeof(N);
 }
-template <class N>
-void count(const detail::device::for_each_kernel<normalize_bytes_op<N>>& k) {
-  moved.others += k.n * static_cast<std::size_t>(k.f.width) * sizeof(N) +
-                  k.n * static_cast<std::size_t>(k.f.width) / 8 * k.f.channels;
+template <class N, int Size>
+void count(const detail::device::for_each_kernel<normalize_bytes_op<N, Size>>& k) {
+  moved.others += k.n * static_cast<std::size_t>(k.f.width) * sizeof(N) + k.n * k.f.channels;
 }
 template <class N, int Size>
 void count(const detail::device::for_each_kernel<max_pool_op<N, Size>>& k) {
@@ -215,10 +214,10 @@ TEST_CASE("cudnn: bytes and launches of ResNet-50's passes at batch 256, all pla
                last = billions(49 * 2048);
   CHECK(plain.norms == doctest::Approx(8 * a + 11 * e + 8 * p + s + stem).epsilon(1e-6));
   CHECK(fused.norms == doctest::Approx(3 * (a + e) + 2 * p + stem + 7 * last).epsilon(1e-6));
-  CHECK(plain.all() <= 89.58);
-  CHECK(fused.all() + s <= 67.08);  // the aim is 66
+  CHECK(plain.all() <= 89.27);
+  CHECK(fused.all() + s <= 66.77);  // the aim is 66
   // Windows of 1x1 with stride 2 read a quarter of the pixels.
-  CHECK(fused.all() + s - fused.skipped <= 66.0);
+  CHECK(fused.all() + s - fused.skipped <= 65.69);
   CHECK(plain.launches <= 219);
   CHECK(fused.launches <= 113);
   CHECK(plain.executions == 161);

@@ -60,15 +60,19 @@ struct cudnn_with {
     detail::ops::cudnn_fused_places::current().use_table(table);
   }
 
-  /// Returns the channels, padded to 16 bytes.
+  /// Returns the channels, padded to 16 bytes; of images with three or four, where batch norm is
+  /// fused in 16 bits, to four, for which cuDNN has plans without statistics.
   template <detail::ops::CudnnType N>
   static constexpr int block(int channels) {
-    return detail::ops::padded_channels<N>(channels);
+    const bool is_image = channels == 3 || channels == 4;
+    return fuses_batch_norm && sizeof(N) == 2 && is_image
+               ? 4
+               : detail::ops::padded_channels<N>(channels);
   }
   /// Returns the numbers of the weights, channels and filters padded.
   template <detail::ops::CudnnType N>
   static std::size_t packed_size(const convolution_problem& p) {
-    return detail::ops::padded_problem<N>(p).weights();
+    return padded<N>(p).weights();
   }
   /// Numbers of the weight gradient (K', R, S, C') as cuDNN writes it.
   template <detail::ops::CudnnType N, GpuStream S>
@@ -303,6 +307,13 @@ struct cudnn_with {
   }
 
  private:
+  /// With channels and filters padded as in memory.
+  template <class N>
+  static constexpr convolution_problem padded(convolution_problem p) {
+    p.in.channels = block<N>(p.in.channels);
+    p.filters = block<N>(p.filters);
+    return p;
+  }
   template <class T>
   static T* writable(const T* data) {
     return const_cast<T*>(data);
@@ -314,14 +325,15 @@ struct cudnn_with {
     const detail::ops::batch_norm_problem norm{p.out()};
     const detail::ops::batch_norm_tensors<N, Real> t{y,       nullptr,  to.gamma,
                                                      to.beta, to.saved, nullptr};
-    detail::ops::take_statistics<detail::ops::vec_16b<N>::size>(
-        norm, filters, samples, t, to.running_mean, to.running_variance, {}, s);
+    detail::ops::with_vector_size<N>(filters, [&](auto size) {
+      detail::ops::take_statistics<size()>(norm, filters, samples, t, to.running_mean,
+                                           to.running_variance, {}, s);
+    });
   }
   template <class N>
   static detail::ops::cudnn_place place_of(detail::ops::fused_graph kind,
                                            const convolution_problem& p, int samples) {
-    return {kind, detail::ops::padded_problem<N>(p), samples, detail::ops::cudnn_data_type<N>,
-            Settings};
+    return {kind, padded<N>(p), samples, detail::ops::cudnn_data_type<N>, Settings};
   }
   template <class N, GpuStream S, class Prepare, class Plain>
   static bool place(detail::ops::fused_graph kind, const convolution_problem& p, int samples,
@@ -338,8 +350,8 @@ struct cudnn_with {
                   write_mode mode, const N* x, const N* w, const N* y, S s) {
     if (samples == 0) return;
     detail::ops::cudnn_plan_cache::current().execute(
-        {detail::ops::padded_problem<N>(p), samples, pass, detail::ops::cudnn_data_type<N>,
-         mode == write_mode::add, Settings},
+        {padded<N>(p), samples, pass, detail::ops::cudnn_data_type<N>, mode == write_mode::add,
+         Settings},
         {writable(x), writable(w), writable(y)}, s);
   }
 };
