@@ -19,6 +19,11 @@ TEST_CASE("GPU: every exact reducer gives all ranks the same bits, and the CPU's
   trains_alike(gpu{}, [](threads comm) { return native{comm}; });
 }
 
+TEST_CASE("GPU: sharded updates, and masters, give all ranks the same bits, and the CPU's mean") {
+  trains_alike(gpu{}, [](threads comm) { return sharded{ring{comm}}; });
+  trains_alike(gpu{}, [](threads comm) { return sharded{two_shot{comm}, true}; });
+}
+
 TEST_CASE("GPU: decentlam mixes with its neighbours as on the CPU") {
   mixes_alike(gpu{}, [](threads comm) { return gossip{comm}; });
 }

@@ -72,6 +72,13 @@ TEST_CASE("emulated GPU: every exact reducer gives all ranks the same bits, and 
   trains_alike(emulated(5), [](threads comm) { return native{comm}; });
 }
 
+TEST_CASE(
+    "emulated GPU: sharded updates, and masters, give all ranks the same bits, and the CPU's "
+    "mean") {
+  trains_alike(emulated(1), [](threads comm) { return sharded{ring{comm}}; });
+  trains_alike(emulated(2), [](threads comm) { return sharded{two_shot{comm}, true}; });
+}
+
 TEST_CASE("emulated GPU: decentlam mixes with its neighbours as on the CPU") {
   mixes_alike(emulated(1), [](threads comm) { return gossip{comm}; });
 }

@@ -156,7 +156,9 @@ TEST_CASE("sharded on a GPU, emulated: norms are those of all ranks' pieces") {
   is_near(lars{.momentum = 0.9, .weight_decay = 0.01}, over_ring);
   is_near(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01}, over_two_shot);
   is_near(lamb{}, over_ring, true, 1);
-  is_near(weight_average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}}, over_two_shot);
+  const weight_average average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}};
+  is_near(average, over_two_shot);
+  is_near(average, over_ring, true, 2);  // masters, too, and a skipped step
 }
 
 TEST_CASE("sharded on a GPU, emulated: it has the bits of a CPU's sharded update") {
