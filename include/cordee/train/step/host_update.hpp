@@ -10,10 +10,10 @@
 //                          `- before ----------'
 //   host             waits for all; norms, loss scale, update; rounds a bucket, the GPU packs it
 //
-// Bucket k is at the bottom of one allocation if k is even, else at its top, which is as large as
-// two neighbors need together. It is begun when bucket k - 2 has been copied. A layer that writes a
-// gradient before bucket k - 2 is complete, as a residual block's last batch norm may, gets memory
-// of bucket k's own from its first step on. Where the model writes gradients in slices
+// Bucket k is at the bottom of the ring (gradient_ring.hpp) if k is even, else at its top. It is
+// begun when bucket k - 2 has been copied. A layer that writes a gradient before bucket k - 2 is
+// complete, as a residual block's last batch norm may, gets memory of bucket k's own from its first
+// step on. Where the model writes gradients in slices
 // (nn::parameter_packing::slice_of), a large segment is several buckets, so that this allocation
 // has at most 0.18 bytes for each parameter, or two buckets of the limit. A slice that is larger
 // than the limit lets more of a layer's copies overlap the next layer's computation.
@@ -41,6 +41,7 @@
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/precision/number.hpp>
+#include <cordee/train/step/gradient_ring.hpp>
 #include <cordee/train/step/host_buckets.hpp>
 #include <cordee/train/step/on_host_price.hpp>
 #include <cordee/train/step/step.hpp>
@@ -82,7 +83,7 @@ class host_update {
         rounds_(optimizer.round_gradients),
         host_(optimizer.threads > 0 ? cpu(optimizer.threads) : cpu()),
         link_(device_.make_stream()),
-        capacity_(largest_pair(buckets)),
+        ring_(device_, buckets, gradient_width<typename M::precision>(rounds_)),
         places_{this,
                 [](void* self, std::size_t segment) {
                   return static_cast<host_update*>(self)->place_of(segment);
@@ -105,9 +106,8 @@ class host_update {
     expects(!options.measure_gradient_noise,
             "on_host: measure_gradient_noise would need norms of each rank's gradients on the GPU: "
             "leave one of them out");
-    ring_ = buffer<std::byte, D>(device_, bytes_of(capacity_));
+    ring_.allocate();
     if (uses_numbers()) numbers_ = device::pinned<number, D>(device_, planes.weights().size);
-    own_.resize(buckets.size());
     downloaded_.resize(buckets.size());
     flags_.resize(buckets.size());
   }
@@ -121,9 +121,7 @@ class host_update {
     return device::plane_part<Real, D>(places_);
   }
   /// The device's memory of bucket k.
-  [[nodiscard]] span slot(std::size_t k) {
-    return {reinterpret_cast<Real*>(memory_of(k, sizeof(Real), 0)), buckets_[k].size};
-  }
+  [[nodiscard]] span slot(std::size_t k) { return ring_.slot(k); }
 
   /// What exchanges the buckets; each is copied to the host behind its exchange. written(exchange,
   /// k): the gradient of bucket k, a slice, is written in a step's last pass.
@@ -156,9 +154,8 @@ class host_update {
     if (flags_[k].entered) return;
     flags_[k].entered = true;
     if (k >= 2) {
-      if (!flags_[k - 2].complete && own_[k].size() == 0)
-        own_[k] = buffer<std::byte, D>(device_, bytes_of(buckets_[k].size));
-      if (own_[k].size() == 0) {
+      if (!flags_[k - 2].complete && !ring_.has_own(k)) ring_.allocate_own(k);
+      if (!ring_.has_own(k)) {
         if (last_) wait_for_(courier_, k - 1);
         device_.await(compute_, downloaded_[k - 2]);
       }
@@ -233,11 +230,7 @@ class host_update {
   }
 
   /// Bytes of the device's memory for gradients.
-  [[nodiscard]] std::size_t device_bytes() const {
-    std::size_t n = ring_.size();
-    for (const auto& x : own_) n += x.size();
-    return n;
-  }
+  [[nodiscard]] std::size_t device_bytes() const { return ring_.bytes(); }
   /// Bytes of the host's memory.
   [[nodiscard]] std::size_t host_bytes() const {
     return planes_.bytes() + numbers_.span().size() * sizeof(number);
@@ -267,15 +260,6 @@ class host_update {
   };
 
   [[nodiscard]] bool uses_numbers() const { return rounds_ || packs_numbers; }
-  [[nodiscard]] std::size_t bytes_of(std::size_t n) const {
-    return n * gradient_width<typename M::precision>(rounds_);
-  }
-  // Of bucket k, as numbers of `width` bytes, behind so many of type Real.
-  [[nodiscard]] std::byte* memory_of(std::size_t k, std::size_t width, std::size_t behind) {
-    if (own_[k].size() > 0) return own_[k].span().data + behind * sizeof(Real);
-    const std::size_t at = k % 2 == 0 ? 0 : capacity_ - buckets_[k].size;
-    return ring_.span().data + behind * sizeof(Real) + at * width;
-  }
   [[nodiscard]] Real* host_of(std::size_t k) {
     return planes_.held_grads().numbers.data + buckets_[k].offset;
   }
@@ -306,8 +290,7 @@ class host_update {
   void download(std::size_t k, span mean, stream s) {
     if constexpr (sizeof(number) < sizeof(Real)) {
       if (rounds_) {
-        number* const rounded = reinterpret_cast<number*>(
-            memory_of(k, sizeof(number), own_[k].size() > 0 ? buckets_[k].size : capacity_));
+        number* const rounded = ring_.template rounded<number>(k);
         // for a GPU by argument-dependent lookup: ops/gpu/filter_layout.hpp
         convert(mean.size, static_cast<const Real*>(mean.data), rounded, s);
         device_.await(link_, device_.record(s));
@@ -334,11 +317,9 @@ class host_update {
   bool rounds_;
   cpu host_;
   stream link_, compute_{};
-  std::size_t capacity_;  // numbers
+  gradient_ring<Real, D> ring_;
   device::gradient_places<Real> places_;
-  buffer<std::byte, D> ring_;              // (capacity_) Real, then numbers if they are rounded
-  std::vector<buffer<std::byte, D>> own_;  // of buckets that begin too early for the ring
-  device::pinned<number, D> numbers_;      // rounded gradients, then rounded weights
+  device::pinned<number, D> numbers_;  // rounded gradients, then rounded weights
   std::vector<typename D::event> downloaded_;
   std::vector<flags> flags_;  // of this pass
   std::size_t parts_ = 0;
