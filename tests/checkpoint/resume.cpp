@@ -22,6 +22,7 @@
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
@@ -122,6 +123,8 @@ TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
     resumes<fp32>("compressed", sgd{.momentum = 0.9}, falling, over_int8, options);
     resumes<fp32>("local steps", local_steps{sgd{.momentum = 0.9}, 4}, falling, over_ring, options);
   }
+  const overlapped on_their_way{outer_momentum{local_steps{sgd{}, 4}, {.mixing = 0.25}}, 3};
+  resumes<fp32>("averages of step 3, accepted in step 6", on_their_way, falling, over_ring);
   resumes<fp32>("the largest of each tensor", sgd{.momentum = 0.9}, falling, [](threads comm) {
     return gathered{comm, top_k{.fraction = 0.5}};
   });

@@ -29,19 +29,19 @@ using cordee::detail::comm::matrix_extent;
 namespace {
 
 template <class Real>
-std::vector<Real> normal_numbers(std::size_t n, std::uint64_t which) {
+std::vector<Real> low_rank_numbers(std::size_t n, std::uint64_t which) {
   random_sequence random(7, purpose::test, which, n);
   std::vector<Real> x(n);
   for (Real& v : x) v = static_cast<Real>(random.normal());
   return x;
 }
-matrix_extent extent_of(std::size_t rows, std::size_t cols, int rank) {
+matrix_extent low_rank_extent(std::size_t rows, std::size_t cols, int rank) {
   segment s{"", kind::weight, 0, rows * cols};
   s.shape[0] = static_cast<int>(rows);
   return {s, rank};
 }
 template <class Real>
-double distance(const std::vector<Real>& a, const std::vector<Real>& b) {
+double largest_difference(const std::vector<Real>& a, const std::vector<Real>& b) {
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
     worst = std::max(worst, static_cast<double>(std::abs(a[i] - b[i])));
@@ -50,15 +50,15 @@ double distance(const std::vector<Real>& a, const std::vector<Real>& b) {
 
 /// What the passes make of a matrix, on a device's stream.
 template <class Real>
-struct products {
+struct low_rank_products {
   std::vector<Real> left, right, sum, outer, orthonormal, drawn;
 };
 template <class Real, class Stream>
-products<Real> products_of(const matrix_extent& e, Stream s) {
-  const auto x = normal_numbers<Real>(e.rows * e.cols, 0),
-             q = normal_numbers<Real>(e.rank * e.cols, 1),
-             p = normal_numbers<Real>(e.rank * e.rows, 2);
-  products<Real> out{p, q, x, x, p, q};
+low_rank_products<Real> low_rank_products_of(const matrix_extent& e, Stream s) {
+  const auto x = low_rank_numbers<Real>(e.rows * e.cols, 0),
+             q = low_rank_numbers<Real>(e.rank * e.cols, 1),
+             p = low_rank_numbers<Real>(e.rank * e.rows, 2);
+  low_rank_products<Real> out{p, q, x, x, p, q};
   for (std::size_t j = 0; j < e.cols; ++j) out.drawn[e.cols + j] = 0;  // the second column
   project_rows(e, x.data(), q.data(), out.left.data(), s);
   project_cols(e, x.data(), p.data(), out.right.data(), s);
@@ -71,27 +71,28 @@ products<Real> products_of(const matrix_extent& e, Stream s) {
 }
 
 template <class Real>
-void is_the_cpus(std::size_t rows, std::size_t cols) {
+void has_the_cpus_products(std::size_t rows, std::size_t cols) {
   CAPTURE(rows);
   CAPTURE(cols);
-  const matrix_extent e = extent_of(rows, cols, 3);
-  const auto expected = products_of<Real>(e, cpu::stream{});
-  const auto found = products_of<Real>(e, support::emulated::stream{1});
+  const matrix_extent e = low_rank_extent(rows, cols, 3);
+  const auto expected = low_rank_products_of<Real>(e, cpu::stream{});
+  const auto found = low_rank_products_of<Real>(e, support::emulated::stream{1});
   const double epsilon = static_cast<double>(std::numeric_limits<Real>::epsilon());
   // Sums of n products of normal numbers, below 16 each, whatever the order.
   const auto of = [&](std::size_t n) { return static_cast<double>(n) * 16 * epsilon; };
-  CHECK(distance(found.left, expected.left) <= of(cols));
-  CHECK(distance(found.right, expected.right) <= of(rows));
-  CHECK(distance(found.sum, expected.sum) <= of(4));
-  CHECK(distance(found.outer, expected.outer) <= of(3));
+  CHECK(largest_difference(found.left, expected.left) <= of(cols));
+  CHECK(largest_difference(found.right, expected.right) <= of(rows));
+  CHECK(largest_difference(found.sum, expected.sum) <= of(4));
+  CHECK(largest_difference(found.outer, expected.outer) <= of(3));
   // Of a column of norm 1, from sums in double, by two subtractions for each of two others, all
   // with the factor by which a column is shorter without them: below 100 for these numbers.
-  if (rows > 3) CHECK(distance(found.orthonormal, expected.orthonormal) <= 100 * 8 * epsilon);
+  if (rows > 3)
+    CHECK(largest_difference(found.orthonormal, expected.orthonormal) <= 100 * 8 * epsilon);
   // A root, a logarithm and a cosine of doubles, rounded.
-  CHECK(distance(found.drawn, expected.drawn) <= 8 * epsilon);
+  CHECK(largest_difference(found.drawn, expected.drawn) <= 8 * epsilon);
   CHECK(found.drawn[cols] != 0);
   CHECK(found.drawn[0] == expected.drawn[0]);
-  const auto again = products_of<Real>(e, support::emulated::stream{2});
+  const auto again = low_rank_products_of<Real>(e, support::emulated::stream{2});
   CHECK(same_bits(again.left, found.left));
   CHECK(same_bits(again.right, found.right));
   CHECK(same_bits(again.orthonormal, found.orthonormal));
@@ -100,7 +101,7 @@ void is_the_cpus(std::size_t rows, std::size_t cols) {
 /// Means and residuals of a rank after some buckets: a matrix of 24 x 40, one of 3 x 3 and 5
 /// numbers.
 template <class D>
-auto mixed(int ranks, int before, int after, std::uint64_t order) {
+auto low_rank_means(int ranks, int before, int after, std::uint64_t order) {
   return support::on_ranks(ranks, [&](threads comm) {
     parameter_list list;
     list.add("matrix", {24, 40}).add("small", {3, 3}).add("vector", {5});
@@ -114,7 +115,8 @@ auto mixed(int ranks, int before, int after, std::uint64_t order) {
     }();
     std::vector<double> error(layout.size), q(layout.size), all;
     const auto take = [&](int k) {
-      auto v = normal_numbers<double>(layout.size, static_cast<std::uint64_t>(9 * k + comm.rank()));
+      auto v =
+          low_rank_numbers<double>(layout.size, static_cast<std::uint64_t>(9 * k + comm.rank()));
       std::vector<std::byte> scratch(reducer.template scratch<double>(layout.size));
       const auto on = [](auto& x) { return span_on<double, D>{x.data(), x.size()}; };
       reducer.mix(
@@ -138,31 +140,31 @@ auto mixed(int ranks, int before, int after, std::uint64_t order) {
 TEST_CASE_TEMPLATE("low rank on a GPU, emulated: products, columns and first directions", Real,
                    float, double) {
   for (const std::size_t rows : {1u, 7u, 300u})
-    for (const std::size_t cols : {1u, 17u, 300u}) is_the_cpus<Real>(rows, cols);
+    for (const std::size_t cols : {1u, 17u, 300u}) has_the_cpus_products<Real>(rows, cols);
 }
 
 TEST_CASE("power_sgd on a GPU, emulated: means and residuals are the CPU's, alike on all ranks") {
   for (const int ranks : {1, 2, 3}) {
     CAPTURE(ranks);
-    const auto expected = mixed<cpu>(ranks, 2, 2, 0);
-    const auto found = mixed<support::emulated>(ranks, 2, 2, 1);
-    const auto other = mixed<support::emulated>(ranks, 4, 0, 2);
+    const auto expected = low_rank_means<cpu>(ranks, 2, 2, 0);
+    const auto found = low_rank_means<support::emulated>(ranks, 2, 2, 1);
+    const auto other = low_rank_means<support::emulated>(ranks, 4, 0, 2);
     for (std::size_t r = 0; r < found.size(); ++r) {
       // Four steps of sums of at most 40 products of numbers below 16; each step's residual, at
       // most as large as what was given so far, passes errors on.
-      CHECK(distance(found[r], expected[r]) <= 4 * 4 * 40 * 16 * 0x1p-52);
+      CHECK(largest_difference(found[r], expected[r]) <= 4 * 4 * 40 * 16 * 0x1p-52);
       CHECK(same_bits(found[r], other[r]));
     }
   }
 }
 
 TEST_CASE("low rank on a GPU, emulated: dependent columns become zero, NaN stays") {
-  const matrix_extent e = extent_of(50, 60, 4);
-  auto p = normal_numbers<double>(200, 4);
+  const matrix_extent e = low_rank_extent(50, 60, 4);
+  auto p = low_rank_numbers<double>(200, 4);
   for (std::size_t i = 0; i < 50; ++i) p[i * 4 + 2] = p[i * 4] - 2 * p[i * 4 + 1];
   orthonormalize(e, p.data(), support::emulated::stream{1});
   for (std::size_t i = 0; i < 50; ++i) CHECK(p[i * 4 + 2] == 0);
-  auto x = normal_numbers<double>(200, 5);
+  auto x = low_rank_numbers<double>(200, 5);
   x[8] = std::nan("");
   orthonormalize(e, x.data(), support::emulated::stream{1});
   CHECK(std::isnan(x[8]));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exchanges that several steps overlap, through the trainer: goldens, ranks that do not wait, and
-// checkpoints while a mean is on its way.
+// runs that go on while a mean is on its way (from a checkpoint: tests/checkpoint/resume.cpp).
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -17,7 +17,6 @@
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/step/delayed_exchange.hpp>
 
-#include "tests/checkpoint/resumed_run.hpp"
 #include "tests/train/continues.hpp"
 #include "tests/train/goldens_mixing.hpp"
 
@@ -49,13 +48,15 @@ const by_ranks of_overlapped{
      {0.565993719768, 0.0871269267166, 0.625932431694, 0.102703949678, 0.40051422049,
       0.165292178372, 0.864911406467, -1.17281899635, 0.334085257779}}};
 
-const overlapped fragments{outer_momentum{local_steps{sgd{.weight_decay = 0.01}, 6},
-                                          {.mixing = 0.5, .fragments = 2, .fragment_numbers = 128}},
-                           2};
-const overlapped late{outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}, {.mixing = 0.25}}, 3};
+const overlapped half_a_period_apart{
+    outer_momentum{local_steps{sgd{.weight_decay = 0.01}, 6},
+                   {.mixing = 0.5, .fragments = 2, .fragment_numbers = 128}},
+    2};
+const overlapped three_steps_late{
+    outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}, {.mixing = 0.25}}, 3};
 
 /// Waits for `done`, with a deadline.
-void await(const std::atomic<bool>& done) {
+void await_other_rank(const std::atomic<bool>& done) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!done) {
     if (std::chrono::steady_clock::now() > deadline)
@@ -69,7 +70,7 @@ void await(const std::atomic<bool>& done) {
 TEST_CASE("overlapped: averages accepted two steps later, of two fragments, have the goldens") {
   std::vector<double> rates(10, 0.1);
   rates.resize(15, 0.05);
-  reaches<fp64>(fragments, rates, of_overlapped, over_mean);
+  reaches<fp64>(half_a_period_apart, rates, of_overlapped, over_mean);
 }
 
 TEST_CASE("overlapped: a rank goes on until the accept while another has not begun the step") {
@@ -77,9 +78,9 @@ TEST_CASE("overlapped: a rank goes on until the accept while another has not beg
   std::atomic<bool> ahead{false};
   const auto waits = on_ranks(2, [&](threads comm) {
     quadratic<fp64> model{};
-    trainer run{model, late, [](double) { return 0.1; }, ring{comm}};
+    trainer run{model, three_steps_late, [](double) { return 0.1; }, ring{comm}};
     for (int k = 0; k < 8; ++k) {
-      if (k == 3 && comm.rank() == 1) await(ahead);
+      if (k == 3 && comm.rank() == 1) await_other_rank(ahead);
       run.step(std::array{one_each(2)}, k);
       if (k == 5 && comm.rank() == 0) ahead = true;
     }
@@ -92,25 +93,25 @@ TEST_CASE("overlapped: a rank goes on until the accept while another has not beg
 TEST_CASE("overlapped: slots are read when the mean on its way has arrived") {
   const auto d = on_ranks(2, [&](threads comm) {
     quadratic<fp64> model{.shift = comm.rank() - 0.5};
-    trainer run{model, late, [](double) { return 0.1; }, ring{comm}};
+    trainer run{model, three_steps_late, [](double) { return 0.1; }, ring{comm}};
     for (int k = 0; k < 4; ++k) run.step(std::array{one_each(2)}, k);
-    return numbers(run.slot(decltype(late)::slots - 1), 0);
+    return numbers(run.slot(decltype(three_steps_late)::slots - 1), 0);
   });
   CHECK(d[0] == d[1]);  // their own differ
   CHECK(d[0][0] != 0);
 }
 
 TEST_CASE("overlapped: a run goes on with equal bits while a mean is on its way") {
-  for (const int ranks : {1, 2, 3}) continues<fp32>("overlapped", late, make_ring, {{3, 1}}, ranks);
-  continues<fp32>("overlapped, compressed", late, make_compressed, {{3, 1}});
-  resumes<fp32>("overlapped", late, falling, [](threads comm) { return ring{comm}; });
+  for (const int ranks : {1, 2, 3})
+    continues<fp32>("overlapped", three_steps_late, make_ring, {{3, 1}}, ranks);
+  continues<fp32>("overlapped, compressed", three_steps_late, make_compressed, {{3, 1}});
 }
 
 TEST_CASE("overlapped: what a mean throws ends the run in the step that accepts it") {
   const std::string message = error_message([&] {
     on_ranks(2, [&](threads comm) {
       quadratic<fp64> model{};
-      trainer run{model, late, [](double) { return 0.1; }, ring{comm}};
+      trainer run{model, three_steps_late, [](double) { return 0.1; }, ring{comm}};
       for (int k = 0; k < 8; ++k) {
         if (k == 5 && comm.rank() == 1) throw std::runtime_error("rank 1 gives up");
         run.step(std::array{one_each(2)}, k);
