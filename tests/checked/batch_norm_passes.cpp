@@ -13,8 +13,11 @@
 #include <vector>
 
 #include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/fused_batch_norm.hpp>
+#include <cordee/ops/gpu/normalized_max_pool.hpp>
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 
+#include "tests/checked/gemm_requests.hpp"
 #include "tests/checked/measure.hpp"
 #include "tests/checked/passes.hpp"
 
@@ -138,6 +141,53 @@ void measure_quantizing(table& rows) {
           });
 }
 
+/// In one pass with a max pool, and two batch norms whose outputs were added.
+void measure_fused(table& rows) {
+  using N = cordee::half;
+  const batch_norm_problem p{{V, 16, 16}, 0};
+  const max_pool_problem pool{p.in, 3, 2, 1};
+  const std::size_t in = samples * p.in.size(), out = samples * pool.out().size();
+  auto x = filled<N>(in), other = filled<N>(in), y = filled<N>(in), dx = filled<N>(in),
+       pooled = filled<N>(out);
+  auto argmax = filled<std::uint8_t>(out);
+  auto saved = filled<float>(p.saved_size(samples, V)),
+       other_saved = filled<float>(p.saved_size(samples, V)), of_channels = filled<float>(6 * V);
+  float* const c = of_channels.span().data;
+  const batch_norm_tensors<N, float> t{x.span().data, y.span().data,     c,
+                                       c + V,         saved.span().data, nullptr};
+  const convolution_problem windows{p.in, V, pool.window, pool.stride, pool.padding};
+  const std::size_t pairs = checked::taps_inside(fprop_gemm<N>(windows, samples)) * V;
+  // A warp has all channels of four pixels.
+  const auto warps = [](std::size_t numbers) { return numbers / 256 * V; };
+  measure(rows, "batch norm, ReLU, max pool", {2 * in, 5 * out, 2 * pairs + 12 * warps(out)}, [&] {
+    normalized_max_pool_forward<N, V>(pool, samples, t, pooled.span().data, argmax.span().data,
+                                      at.s);
+  });
+  const batch_norm_formulas sums({pool.out(), 0}, vec_16b_size<N, V>);
+  measure(rows, "batch norm, ReLU, max pool, gradient",
+          {sums.merging_pass({4 * out, 0}, 12, sums_written + 8),
+           {2 * in + 3 * out, 2 * in, 2 * in + 3 * pairs + 20 * warps(in)}},
+          [&] {
+            normalized_max_pool_backward<N, V>(p, pool, samples, t, 1, pooled.span().data,
+                                               argmax.span().data, dx.span().data, c + 4 * V,
+                                               c + 5 * V, write_mode::overwrite, {}, at.s);
+          },
+          {.share = 50});
+  const batch_norm_formulas f(p, vec_16b_size<N, V>);
+  auto g = filled<N>(in);
+  auto second = t;
+  second.x = other.span().data;
+  second.saved = other_saved.span().data;
+  using of = norm_gradients<N, float>;
+  measure(rows, "two batch norms, gradient of sums", f.pass({6 * in, 4 * in + 16 * V}, 40),
+          [&] {
+            batch_norm_backward_of_sums<N, V>(
+                p, samples, g.span().data, of{t, dx.span().data, c + 2 * V, c + 3 * V},
+                of{second, g.span().data, c + 4 * V, c + 5 * V}, write_mode::overwrite, at.s);
+          },
+          {.share = 50});
+}
+
 }  // namespace
 
 void measure_batch_norms(table& rows) {
@@ -147,6 +197,7 @@ void measure_batch_norms(table& rows) {
   measure_batch_norm(rows, ", shared", 0,
                      {nullptr, nullptr, [](void*, double*, std::size_t, const void*) {}});
   measure_quantizing(rows);
+  measure_fused(rows);
 }
 
 }  // namespace checked
