@@ -4,10 +4,13 @@
 """Compares optimizers with PyTorch's, timm's, apex's, schedulefree's and DeepSpeed's: forty steps on the toy set T4, in double precision.
 
 apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam, too. Fails if a weight
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam, with
+pytorch_optimizer 4.1 muon with its own, too. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
 import contextlib
+import functools
+import importlib.util
 import inspect
 import io
 import os
@@ -25,7 +28,10 @@ from optimizer_goldens import CENTER, CURVATURE, START
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHAPES = {"W1": (2, 2), "b1": (2,), "W2": (1, 2), "b2": (1,)}
-OPTIONAL = {"one_bit_adam": "no DeepSpeed with OnebitAdam (0.16 has it)"}
+OPTIONAL = {
+    "one_bit_adam": "no DeepSpeed with OnebitAdam (0.16 has it)",
+    "muon{adamw}, pytorch_optimizer": "no pytorch_optimizer",
+}
 KNOWN = {
     "muon{adamw} in bf16": "PyTorch rounds to bf16 in its Newton-Schulz steps; muon{adamw} is compared with its formula",
     "lookahead": "timm takes the first slow weights after the first period, the paper and ours before it",
@@ -84,9 +90,11 @@ class ApexLarc:
 
 
 class DiLoCo:
-    """torchft's procedure on one replica: every fourth step the way back is the gradient of an outer SGD."""
+    """torchft's procedure on one replica: every fourth step the way back is taken, which is the gradient of an outer SGD
+    `delay` steps later (fragment_sync_delay), from the weights of its last step."""
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer, delay=0):
+        self.delay = delay
         self.inner, self.param_groups, self.steps = optimizer, optimizer.param_groups, 0
         self.weights = [p for group in self.param_groups for p in group["params"]]
         self.backup = [p.detach().clone() for p in self.weights]
@@ -97,8 +105,10 @@ class DiLoCo:
         self.inner.step()
         self.steps += 1
         if self.steps % 4 == 0:
-            for p, old in zip(self.weights, self.backup):
-                p.grad = old - p
+            self.way_back = [old - p for p, old in zip(self.weights, self.backup)]
+        if self.steps > self.delay and (self.steps - self.delay) % 4 == 0:
+            for p, old, way in zip(self.weights, self.backup, self.way_back):
+                p.grad = way
                 p.copy_(old)
             self.outer.step()
             self.backup = [p.detach().clone() for p in self.weights]
@@ -124,6 +134,18 @@ class MuonAdamW:
         self.muon.step()
         _muon._zeropower_via_newtonschulz = theirs
         self.adamw.step()
+
+
+def pytorch_optimizers_muon(groups):
+    """pytorch_optimizer's Muon, whose Newton-Schulz steps are in double here; its AdamW with PyTorch's settings"""
+    from pytorch_optimizer import Muon as Theirs
+    from pytorch_optimizer.optimizer.muon import base
+
+    steps = base.zero_power_via_newton_schulz_5
+    if not isinstance(steps, functools.partial):
+        base.zero_power_via_newton_schulz_5 = functools.partial(steps, dtype=torch.float64)
+    return Theirs([dict(g, use_muon=g["params"][0].ndim == 2) for g in groups],
+                  adamw_betas=(0.9, 0.999), adamw_eps=1e-8)
 
 
 class OnebitAdam:
@@ -198,6 +220,8 @@ def oracles():
     yield "schedule_free_sgd", theirs(SGDScheduleFree)
     yield "schedule_free_adamw", theirs(AdamWScheduleFree)
     yield "muon{adamw}", theirs(MuonAdamW)
+    if importlib.util.find_spec("pytorch_optimizer"):
+        yield "muon{adamw}, pytorch_optimizer", theirs(pytorch_optimizers_muon)
     yield "muon{adamw}, match_rms_adamw", theirs(
         lambda p: MuonAdamW(p, nesterov=False, adjust_lr_fn="match_rms_adamw"))
     yield "muon{adamw} in bf16", theirs(lambda p: MuonAdamW(p, in_bf16=True))
@@ -222,6 +246,7 @@ def oracles():
     yield "apex: larc without clip", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=False))
     yield "lookahead", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: Lookahead(o, alpha=0.5, k=6))
     yield "outer_momentum", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=DiLoCo)
+    yield "overlapped", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: DiLoCo(o, delay=2))
     yield "weight_average", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, average=0.9)
 
 

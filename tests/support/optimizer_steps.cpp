@@ -69,6 +69,7 @@ int main() {
   matched.nesterov = false;
   matched.scale_by = muon_scale::match_rms_adamw;
   show("muon{adamw}, match_rms_adamw", muon{adamw{}, matched});
+  show("muon{adamw}, pytorch_optimizer", muon{adamw{}, matrices(0.01)});
   show("muon{adamw} in bf16", muon{adamw{}, matrices(0.01)});
   show("one_bit_adam", one_bit_adam{.weight_decay = 0.01, .start_epoch = 19});
   show("rmsprop", rmsprop{.weight_decay = 0.01});
@@ -92,5 +93,6 @@ int main() {
   show("apex: larc without clip", larc{.weight_decay = 0.01, .limits = {.clip = false}});
   show("lookahead", lookahead{sgd{.momentum = 0.9}, 6, 0.5});
   show("outer_momentum", outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}});
+  show("overlapped", overlapped{outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}}, 2});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
 }
