@@ -14,8 +14,8 @@
 // d is in a slot of its own, which the courier's thread mixes beside the next steps
 // (train/step/delayed_exchange.hpp). One mean is on its way at a time: the next fragment averages
 // later than that. A checkpoint waits for the mean and saves it, so that a resumed run has the same
-// bits. Where the exchange is work of a GPU's stream, the step that begins it waits; the numbers
-// are the same.
+// bits; the end of a run drops it. Where the exchange is work of a GPU's stream, the step that
+// begins it waits; the numbers are the same.
 #pragma once
 
 #include <string>
