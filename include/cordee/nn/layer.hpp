@@ -55,7 +55,6 @@
 #include <span>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
@@ -251,17 +250,17 @@ concept ForgetsOutput = requires { requires Node::forgets_output; };
 /// the reverse order in backward.
 template <class Node>
 concept KeepsOrder = requires { requires Node::keeps_order; };
-/// f(), a node's pass behind the activations `before`, where temporary memory begins: in forward
+/// A node's pass begins, behind the activations `before`, where temporary memory begins: in forward
 /// those of the node and of the next, in backward those of the node. Within a node that does not
-/// keep the order it stays there.
-template <class Node, class D, class F>
-auto run_behind(activations<D>* saved, const buffer_sizes& before, const F& f) {
-  // f once, since it is compiled wherever it is called: a node's whole pass
-  constexpr bool fixed = !KeepsOrder<Node>;
-  if (saved != nullptr) saved->set_floor(before, fixed);
-  const auto out = f();
-  if (fixed && saved != nullptr) saved->release_floor();
-  return out;
+/// keep the order it stays there, until end_node.
+template <class D>
+[[gnu::noinline]] void begin_node(activations<D>* saved, const buffer_sizes& before,
+                                  bool keeps_order) {
+  if (saved != nullptr) saved->set_floor(before, !keeps_order);
+}
+template <class D>
+void end_node(activations<D>* saved, bool keeps_order) {
+  if (!keeps_order && saved != nullptr) saved->release_floor();
 }
 
 /// A node whose backward writes no gradient of a frozen segment.

@@ -147,6 +147,44 @@ struct residual_node {
 template <class Body, class Norm, class Shortcut>
 residual_node(Body, Norm, Shortcut) -> residual_node<Body, Norm, Shortcut>;
 
+/// The layers of a residual block while they are bound.
+class residual_layout {
+ public:
+  /// `in`, `out`: bytes of a sample in the block's input and output.
+  [[gnu::cold, gnu::noinline]] residual_layout(layout_builder& layout, std::size_t in,
+                                               std::size_t out)
+      : layout_(layout), begin_(layout.begin_block()), parts_(begin_.parts), in_(in), out_(out) {}
+
+  /// For the body, which is bound first.
+  [[gnu::cold, gnu::noinline]] layout_builder& body() {
+    layout_.held_gradients += in_;  // the shortcut's dx
+    return layout_;
+  }
+  /// For the batch norm, after the body.
+  [[gnu::cold, gnu::noinline]] layout_builder& norm() {
+    layout_.note_gradients(parts_, in_ + out_);
+    parts_ = layout_.pass.parts.size();
+    layout_.held_gradients += out_ - in_;  // the body's dy
+    return layout_;
+  }
+  /// For the shortcut, after the batch norm.
+  [[gnu::cold, gnu::noinline]] layout_builder& shortcut(bool writes_given_output) {
+    if (writes_given_output) layout_.output_index = given_activation;
+    return layout_;
+  }
+  [[gnu::cold, gnu::noinline]] void end(bool is_shortcut_identity) {
+    layout_.held_gradients -= out_;
+    const bool noted = is_shortcut_identity || parts_ != layout_.pass.parts.size();
+    layout_.note_gradients(layout_.pass.parts.size(), 2 * out_ + (noted ? 0 : in_));
+    layout_.end_block(begin_, out_, true);
+  }
+
+ private:
+  layout_builder& layout_;
+  pass_layout::mark begin_;
+  std::size_t parts_, in_, out_;
+};
+
 }  // namespace detail::nn
 
 /// Option A: every Stride-th pixel; new channels are zero, half of them on each side. No
@@ -215,33 +253,13 @@ struct residual {
     static_assert(Shortcut::out(In) == Body::out(In),
                   "body and shortcut of a residual block must have the same extent: use "
                   "subsample_pad or projection where the body changes it");
-    constexpr std::size_t in = sizeof(typename B::number) * B::numbers(In),
-                          out = sizeof(typename B::number) * B::numbers(Body::out(In));
-    const auto begin = layout.begin_block();
-    std::size_t parts = begin.parts;
-    const auto body_layout = [&]() -> layout_builder& {
-      layout.held_gradients += in;  // the shortcut's dx
-      return layout;
-    };
-    const auto norm_layout = [&]() -> layout_builder& {
-      layout.note_gradients(parts, in + out);
-      parts = layout.pass.parts.size();
-      layout.held_gradients += out - in;  // the body's dy
-      return layout;
-    };
-    const auto shortcut_layout = [&]() -> layout_builder& {
-      if (detail::nn::writes_given_output<Shortcut>)
-        layout.output_index = detail::nn::given_activation;
-      return layout;
-    };
-    auto node = detail::nn::residual_node{
-        Body::template bind<B, In>(body_layout()),  // braces: in this order
-        Norm::template bind<B, Body::out(In), detail::ops::epilogue::add_relu>(norm_layout()),
-        Shortcut::template bind<B, In>(shortcut_layout())};
-    layout.held_gradients -= out;
-    const bool noted = std::same_as<Shortcut, identity> || parts != layout.pass.parts.size();
-    layout.note_gradients(layout.pass.parts.size(), 2 * out + (noted ? 0 : in));
-    layout.end_block(begin, out, true);
+    detail::nn::residual_layout block(layout, sizeof(typename B::number) * B::numbers(In),
+                                      sizeof(typename B::number) * B::numbers(Body::out(In)));
+    detail::nn::residual_node node{
+        Body::template bind<B, In>(block.body()),  // braces: in this order
+        Norm::template bind<B, Body::out(In), detail::ops::epilogue::add_relu>(block.norm()),
+        Shortcut::template bind<B, In>(block.shortcut(detail::nn::writes_given_output<Shortcut>))};
+    block.end(std::same_as<Shortcut, identity>);
     return node;
   }
 };

@@ -9,13 +9,13 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/sequence_layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -50,8 +50,7 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   using last_node = typename decltype((std::type_identity<Nodes>{}, ...))::type;
   static constexpr bool skips_frozen_gradients = (SkipsFrozenGradients<Nodes> && ...);
   static constexpr bool keeps_order = true;
-  /// The activations before each node, and before the end.
-  std::array<buffer_sizes, sizeof...(I) + 1> bounds;
+  sequence_bounds<sizeof...(I)> bounds;
 
   template <class B>
   void pack_parameters(const pack_pass<B>& pass) const {
@@ -98,78 +97,39 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   N* backward_at(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     auto& current = at<K>(*this);
     using type = std::remove_reference_t<decltype(current)>;
-    return run_behind<type>(pass.saved, bounds[ForgetsOutput<type> ? K : K + 1], [&] {
-      if constexpr (K > 0) {
-        auto& previous = at<K - 1>(*this);
-        if constexpr (RestoresOutput<decltype(previous), B> &&
-                      requires { current.restore_input(dy); })
-          if (previous.has_temporary_output()) current.restore_input(previous.restore_output(pass));
-        return backward_behind(current, pass, dy, gradient_target<N>{}, ready, previous);
-      } else {
-        return current.backward(pass, dy, target, ready);
-      }
-    });
+    begin_node(pass.saved, bounds.before[ForgetsOutput<type> ? K : K + 1], KeepsOrder<type>);
+    if constexpr (K > 0) {
+      auto& previous = at<K - 1>(*this);
+      if constexpr (RestoresOutput<decltype(previous), B> &&
+                    requires { current.restore_input(dy); })
+        if (previous.has_temporary_output()) current.restore_input(previous.restore_output(pass));
+      dy = backward_behind(current, pass, dy, gradient_target<N>{}, ready, previous);
+    } else {
+      dy = current.backward(pass, dy, target, ready);
+    }
+    end_node(pass.saved, KeepsOrder<type>);
+    return dy;
   }
   template <std::size_t K, class B, class N, class... Next>
   const N* forward_at(const forward_pass<B>& pass, const N* x, Next&... next) {
     auto& current = at<K>(*this);
+    using type = std::remove_reference_t<decltype(current)>;
     constexpr bool last = K + 1 == sizeof...(I);
-    const N* const y = run_behind<std::remove_reference_t<decltype(current)>>(
-        pass.saved, bounds[last ? K + 1 : K + 2], [&] {
-          if constexpr (last)
-            return detail::nn::forward_before(current, pass, x, next...);
-          else
-            return detail::nn::forward_before(current, pass, x, at<K + 1>(*this));
-        });
+    begin_node(pass.saved, bounds.before[last ? K + 1 : K + 2], KeepsOrder<type>);
+    if constexpr (last)
+      x = detail::nn::forward_before(current, pass, x, next...);
+    else
+      x = detail::nn::forward_before(current, pass, x, at<K + 1>(*this));
+    end_node(pass.saved, KeepsOrder<type>);
     if constexpr (K > 0)
       if constexpr (RestoresOutput<decltype(at<K - 1>(*this)), B>)
         at<K - 1>(*this).release_output(pass);
-    return y;
+    return x;
   }
   template <std::size_t K, class Node>
   static Node& at(indexed_node<K, Node>& indexed) {
     return indexed.node;
   }
-};
-
-/// What a sequence notes of one of its layers.
-struct noted_layer {
-  std::size_t output;                       // index of its activation
-  std::size_t input, gradients, forgotten;  // bytes of a sample, for layout_builder::note_gradients
-};
-
-/// The layers of a sequence while they are bound.
-class sequence_layout {
- public:
-  /// `bounds`: the activations before each layer, and before the end.
-  [[gnu::cold, gnu::noinline]] sequence_layout(layout_builder& layout,
-                                               std::span<const noted_layer> layers,
-                                               buffer_sizes* bounds)
-      : layout_(layout),
-        layers_(layers),
-        bounds_(bounds),
-        output_(std::exchange(layout.output_index, own_activation)) {}
-  /// For the layer that is bound next, or at the end: those before it are bound.
-  [[gnu::cold, gnu::noinline]] layout_builder& next() {
-    if (next_ > 0) {
-      const noted_layer& bound = layers_[next_ - 1];
-      const bool restores = next_ > 1 && layers_[next_ - 2].output == temporary_activation;
-      layout_.note_gradients(parts_, bound.gradients, restores ? bound.input : 0, bound.forgotten);
-    }
-    bounds_[next_] = layout_.position();
-    parts_ = layout_.pass.parts.size();
-    if (next_ < layers_.size())
-      layout_.output_index = next_ + 1 < layers_.size() ? layers_[next_].output : output_;
-    ++next_;
-    return layout_;
-  }
-
- private:
-  layout_builder& layout_;
-  std::span<const noted_layer> layers_;
-  buffer_sizes* bounds_;
-  std::size_t output_;  // of the sequence, which the last layer writes
-  std::size_t next_ = 0, parts_ = 0;
 };
 
 /// The nodes of a repeated layer.
@@ -178,7 +138,7 @@ struct repeat_node {
   static constexpr bool skips_frozen_gradients = SkipsFrozenGradients<Node>;
   static constexpr bool keeps_order = true;
   extent in;
-  buffer_sizes begin, each;  // the activations before the first node, and those of each
+  repeat_bounds bounds;
   std::vector<Node> nodes;
 
   template <class B>
@@ -187,14 +147,14 @@ struct repeat_node {
   }
   template <class B, class N, class... Next>
   const N* forward(const forward_pass<B>& pass, const N* x, Next&... next) {
-    for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
-      x = run_behind<Node>(pass.saved, end(i + 1), [&] {
-        return detail::nn::forward_before(nodes[i], pass, x, nodes[i + 1]);
-      });
-    if (nodes.empty()) return x;
-    return run_behind<Node>(pass.saved, end(nodes.size() - 1), [&] {
-      return detail::nn::forward_before(nodes.back(), pass, x, next...);
-    });
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const bool last = i + 1 == nodes.size();
+      begin_node(pass.saved, bounds.end(last ? i : i + 1), KeepsOrder<Node>);
+      x = last ? detail::nn::forward_before(nodes[i], pass, x, next...)
+               : detail::nn::forward_before(nodes[i], pass, x, nodes[i + 1]);
+      end_node(pass.saved, KeepsOrder<Node>);
+    }
+    return x;
   }
   /// Null for what is empty.
   template <class B>
@@ -210,23 +170,68 @@ struct repeat_node {
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     if (nodes.empty()) return pass.route_input_gradient(in, dy, target);
-    for (std::size_t i = nodes.size(); i-- > 0 && !pass.is_complete();)
-      dy = run_behind<Node>(pass.saved, end(i), [&] {
-        return nodes[i].backward(pass, dy, i == 0 ? target : gradient_target<N>{}, ready);
-      });
+    for (std::size_t i = nodes.size(); i-- > 0 && !pass.is_complete();) {
+      begin_node(pass.saved, bounds.end(i), KeepsOrder<Node>);
+      dy = nodes[i].backward(pass, dy, i == 0 ? target : gradient_target<N>{}, ready);
+      end_node(pass.saved, KeepsOrder<Node>);
+    }
     return dy;
   }
-  /// The activations before the end of node i.
-  [[nodiscard]] buffer_sizes end(std::size_t i) const {
-    return {begin.bytes + (i + 1) * each.bytes, begin.count + (i + 1) * each.count};
+};
+
+}  // namespace detail::nn
+
+namespace detail::nn {
+
+/// The extents before each layer, and at the end.
+template <class... Layers>
+[[nodiscard]] constexpr auto sequence_extents(extent e) {
+  std::array<extent, sizeof...(Layers) + 1> extents;
+  extent* to = extents.data();
+  *to = e;
+  ((e = *++to = Layers::out(e)), ...);
+  return extents;
+}
+/// The numbers of a sample there.
+template <class B, std::size_t N>
+[[nodiscard]] constexpr auto sequence_numbers(const std::array<extent, N>& extents) {
+  std::array<std::size_t, N> numbers;
+  for (std::size_t i = 0; i < N; ++i) numbers[i] = B::numbers(extents[i]);
+  return numbers;
+}
+
+template <class Indices, class... Layers>
+struct sequence_binding;
+template <std::size_t... I, class... Layers>
+struct sequence_binding<std::index_sequence<I...>, Layers...> {
+  /// See Layer.
+  template <class B, extent In>
+  [[gnu::cold]] static auto bind(layout_builder& layout) {
+    using nodes = sequential_node<  // g++ 12 does not compile node_of here
+        std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
+    sequence_bounds<sizeof...(I)> bounds;
+    sequence_layout sequence(layout, notes<Quantized<typename B::precision>>, numbers<B, In>.data(),
+                             sizeof(typename B::number), B::restores_outputs, bounds.before);
+    return nodes{{Layers::template bind<B, inputs<In>[I]>(sequence.next())}...,  // in order,
+                 (sequence.next(), bounds)};                                     // in place
   }
+
+ private:
+  template <extent In>
+  static constexpr auto inputs = sequence_extents<Layers...>(In);
+  template <class B, extent In>
+  static constexpr auto numbers = sequence_numbers<B>(inputs<In>);
+  template <bool Quantized>
+  static constexpr noted_layer notes[] = {
+      {restores_output<Layers>, forgets_input<Layers>, forgets_output<Layers> && !Quantized}...};
 };
 
 }  // namespace detail::nn
 
 /// Layer made of others, each of which reads the one before it.
 template <Layer... Layers>
-struct sequential {
+struct sequential
+    : private detail::nn::sequence_binding<std::index_sequence_for<Layers...>, Layers...> {
   static_assert(sizeof...(Layers) > 0, "a sequential needs at least one layer");
 
   /// See Layer.
@@ -239,48 +244,7 @@ struct sequential {
     ((Layers::describe(e, registry), e = Layers::out(e)), ...);
   }
   /// See Layer.
-  template <class B, extent In>
-  [[gnu::cold]] static auto bind(layout_builder& layout) {
-    return bind<B, In>(layout, std::index_sequence_for<Layers...>{});
-  }
-
- private:
-  template <std::size_t I>
-  using layer = std::tuple_element_t<I, std::tuple<Layers...>>;
-  template <extent In>
-  static constexpr auto inputs = [] {
-    std::array<extent, sizeof...(Layers)> extents;
-    extent e = In;
-    std::size_t i = 0;
-    ((extents[i++] = e, e = Layers::out(e)), ...);
-    return extents;
-  }();
-  template <class B, extent In, std::size_t... I>
-  [[gnu::cold]] static auto bind(layout_builder& layout, std::index_sequence<I...>) {
-    constexpr std::size_t largest = std::max({B::numbers(inputs<In>[I])..., B::numbers(out(In))});
-    layout.note_activation_size(largest);
-    using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
-        std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
-    static constexpr detail::nn::noted_layer notes[] = {note<B, In, I>()...};
-    std::array<detail::nn::buffer_sizes, sizeof...(I) + 1> bounds{};
-    detail::nn::sequence_layout sequence(layout, notes, bounds.data());
-    return bound_nodes{{Layers::template bind<B, inputs<In>[I]>(sequence.next())}...,  // in order,
-                       (sequence.next(), bounds)};                                     // in place
-  }
-  template <class B, extent In, std::size_t I>
-  static constexpr detail::nn::noted_layer note() {
-    constexpr std::size_t width = sizeof(typename B::number),
-                          in = width * B::numbers(inputs<In>[I]),
-                          out = width * B::numbers(layer<I>::out(inputs<In>[I]));
-    constexpr bool forgets =
-        detail::nn::forgets_output<layer<I>> && !Quantized<typename B::precision>;
-    bool is_temporary = false;  // its output, which layer I + 1 alone reads, or computes again
-    if constexpr (I + 1 < sizeof...(Layers))
-      is_temporary = B::restores_outputs && detail::nn::restores_output<layer<I>> &&
-                     detail::nn::forgets_input<layer<I + 1>>;
-    return {is_temporary ? detail::nn::temporary_activation : detail::nn::own_activation, in,
-            in + out, forgets ? out : 0};
-  }
+  using detail::nn::sequence_binding<std::index_sequence_for<Layers...>, Layers...>::bind;
 };
 
 namespace detail::nn {
@@ -318,18 +282,14 @@ struct repeat {
                   "before the repeat");
     layout.note_activation_size(B::numbers(In));
     detail::nn::repeat_node<detail::nn::node_of<L, B, In>> node{
-        .in = In, .begin = layout.position(), .each = {}, .nodes = {}};
-    const auto bind_one = [&] {
-      const std::size_t parts = layout.pass.parts.size();
-      auto one = L::template bind<B, In>(layout);
-      layout.note_gradients(parts, 2 * sizeof(typename B::number) * B::numbers(In));
-      return one;
-    };
+        .in = In, .bounds = {}, .nodes = {}};
     if constexpr (Times > 0) {  // sized once, by copies: growth takes longer to compile
-      node.nodes = std::vector(std::size_t{Times}, bind_one());
-      node.each = {layout.position().bytes - node.begin.bytes,
-                   layout.position().count - node.begin.count};
-      for (std::size_t i = 1; i < Times; ++i) node.nodes[i] = bind_one();
+      detail::nn::repeat_layout layers(layout, 2 * sizeof(typename B::number) * B::numbers(In),
+                                       node.bounds);
+      node.nodes = std::vector(std::size_t{Times}, L::template bind<B, In>(layers.next()));
+      for (std::size_t i = 1; i < Times; ++i)
+        node.nodes[i] = L::template bind<B, In>(layers.next());
+      layers.next();
     }
     return node;
   }
