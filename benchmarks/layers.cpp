@@ -9,6 +9,7 @@
 // check the program.
 #include "benchmarks/layers.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 

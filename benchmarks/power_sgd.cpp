@@ -87,8 +87,7 @@ double predicted(int ranks, std::size_t bucket_bytes, const Make& make) {
 
 void measure(const zeromq& comm, int rank, int reps, std::size_t bucket_bytes) {
   const std::vector<segment> segments = table();
-  const std::vector<bucket> buckets =
-      detail::core::make_buckets(segments, bucket_bytes / sizeof(float));
+  const auto buckets = detail::core::make_buckets(segments, bucket_bytes / sizeof(float));
   const power_sgd compressed{ring{comm}, {.rank = rank}};
   gradient_exchange whole(ring{comm}, buckets);
   gradient_exchange low_rank(compressed, buckets);

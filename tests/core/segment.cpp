@@ -73,13 +73,6 @@ TEST_CASE(
   CHECK(detail::core::count_trainable(table_of({1, 2, 3, 4}, 2)) == 2);
 }
 
-TEST_CASE("make_buckets: usable in constant expressions") {
-  static constexpr std::array table{segment{"a", kind::weight, 0, 70},
-                                    segment{"b", kind::bias, 128, 1}};
-  static_assert(detail::core::make_buckets(table, 128).size() == 2 &&
-                detail::core::make_buckets(table, 192).size() == 1);
-}
-
 TEST_CASE("align_up: the next multiple of 256 bytes of FP32") {
   CHECK(detail::core::align_up(0) == 0);
   for (const std::size_t n : {1u, 63u, 64u}) CHECK(detail::core::align_up(n) == 64);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Regions, scales and damaged files: decoder.cpp.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include <cordee/images/jpeg.hpp>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/science/dirichlet_shards.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include <doctest/doctest.h>

@@ -13,9 +13,9 @@ using namespace cordee::detail::nn;
 namespace {
 
 // A batch norm, a layer that does not read its input, and one whose output is not read.
-constexpr std::array<noted_layer, 3> layers{
+constexpr std::array<noted_layer, 3> three_layers{
     {{true, false, false}, {false, true, false}, {false, false, true}}};
-constexpr std::array<std::size_t, 4> numbers{5, 7, 11, 3};
+constexpr std::array<std::size_t, 4> numbers_between{5, 7, 11, 3};
 
 struct bound_sequence {
   layout_builder layout{};
@@ -24,9 +24,10 @@ struct bound_sequence {
 
   explicit bound_sequence(bool restores_outputs, std::size_t output = own_activation) {
     layout.output_index = output;
-    sequence_layout sequence(layout, layers, numbers.data(), 4, restores_outputs, bounds.before);
-    for (std::size_t k = 0; k < layers.size(); ++k)
-      outputs[k] = sequence.next().add_output(4 * numbers[k + 1]);
+    sequence_layout sequence(layout, three_layers, numbers_between.data(), 4, restores_outputs,
+                             bounds.before);
+    for (std::size_t k = 0; k < three_layers.size(); ++k)
+      outputs[k] = sequence.next().add_output(4 * numbers_between[k + 1]);
     sequence.next();
   }
 };
@@ -45,8 +46,8 @@ TEST_CASE("sequence_layout: each layer has an activation, and bounds are those b
   REQUIRE(s.layout.pass.parts.size() == 3);
   for (std::size_t k = 0; k < 3; ++k) {
     const auto& part = s.layout.pass.parts[k];
-    CHECK(part.gradients == 4 * (numbers[k] + numbers[k + 1]));
-    CHECK(part.behind == part.gradients + (k == 2 ? 0 : 4 * numbers[k + 1]));
+    CHECK(part.gradients == 4 * (numbers_between[k] + numbers_between[k + 1]));
+    CHECK(part.behind == part.gradients + (k == 2 ? 0 : 4 * numbers_between[k + 1]));
     CHECK(part.restored == part.behind);
   }
 }

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/dropout.hpp>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Golden vectors, through the trainer: tests/train/goldens_wrappers.cpp.
+#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -7,6 +7,7 @@
 // called with what they do.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <utility>
 
 #include <cordee/core/condition.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
@@ -35,9 +35,10 @@ class background_job {
   [[nodiscard]] bool finished() const { return finished_within(std::chrono::seconds(0)); }
   /// Blocks until no job is running, but not longer than `time`; returns whether none is.
   [[nodiscard]] bool finished_within(std::chrono::steady_clock::duration time) const {
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     const auto end = std::chrono::steady_clock::now() + time;
-    while (!finished_ && std::chrono::steady_clock::now() < end) ended_.wait_until(lock, end);
+    while (!finished_ && std::chrono::steady_clock::now() < end)
+      ended_.wait_until(lock, end.time_since_epoch().count());
     return finished_;
   }
   /// Blocks until the job has finished; throws what it threw.
@@ -54,14 +55,14 @@ class background_job {
     } catch (...) {
       failure_ = std::current_exception();
     }
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     finished_ = true;
     ended_.notify_all();
   }
 
   std::function<void()> job_;
   std::exception_ptr failure_;
-  mutable std::mutex mutex_;
+  mutable core::mutex mutex_;
   mutable core::condition ended_;
   bool finished_ = true;
   core::thread thread_;

@@ -6,13 +6,12 @@
 #pragma once
 
 #include <ctime>
-#include <mutex>
 
 #include <pthread.h>
 
-#include <cordee/core/clock.hpp>
 #include <cordee/core/config.hpp>
-#include <cordee/core/thread.hpp>
+#include <cordee/core/mutex.hpp>
+#include <cordee/core/steady_time.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::core {
 
@@ -32,17 +31,11 @@ class condition {
 
   void notify_all() noexcept { pthread_cond_broadcast(&condition_); }
   /// Requires that the calling thread holds `lock`. May return without a notification.
-  void wait(std::unique_lock<std::mutex>& lock) {
-    pthread_cond_wait(&condition_, lock.mutex()->native_handle());
-  }
-  /// The same; returns by `end`.
-  [[gnu::cold, gnu::noinline]] void wait_until(std::unique_lock<std::mutex>& lock,
-                                               std::chrono::steady_clock::time_point end) {
-    const timespec time = timespec_of(end.time_since_epoch());
-    pthread_cond_timedwait(&condition_, lock.mutex()->native_handle(), &time);
-  }
-  void wait_for(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
-    wait_until(lock, std::chrono::steady_clock::now() + time);
+  void wait(unique_lock& lock) { pthread_cond_wait(&condition_, lock.native_handle()); }
+  /// The same; returns by `end`, in nanoseconds of the steady clock (steady_nanoseconds).
+  [[gnu::cold, gnu::noinline]] void wait_until(unique_lock& lock, std::int64_t end) {
+    const timespec time = timespec_of(end);
+    pthread_cond_timedwait(&condition_, lock.native_handle(), &time);
   }
 
  private:

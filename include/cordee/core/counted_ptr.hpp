@@ -5,9 +5,9 @@
 // program would compile its reference counts (docs/compile_time.md).
 #pragma once
 
-#include <atomic>
 #include <utility>
 
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/config.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::core {
@@ -21,14 +21,14 @@ class counted_ptr {
     return counted_ptr(new counted{T(arguments...)});
   }
   [[gnu::cold, gnu::noinline]] counted_ptr(const counted_ptr& other) : object_(other.object_) {
-    object_->owners.fetch_add(1, std::memory_order_relaxed);
+    object_->owners.fetch_add(1, core::memory_order::relaxed);
   }
   [[gnu::cold]] counted_ptr& operator=(counted_ptr other) noexcept {
     std::swap(object_, other.object_);
     return *this;
   }
   [[gnu::cold, gnu::noinline]] ~counted_ptr() {
-    if (object_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete object_;
+    if (object_->owners.fetch_sub(1, core::memory_order::acq_rel) == 1) delete object_;
   }
 
   [[nodiscard]] T* get() const { return &object_->value; }
@@ -38,7 +38,7 @@ class counted_ptr {
  private:
   struct counted {
     T value;
-    std::atomic<int> owners{1};
+    core::atomic<int> owners{1};
   };
   explicit counted_ptr(counted* object) : object_(object) {}
 

@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/pod_vector.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -104,8 +104,8 @@ constexpr std::size_t count_trainable(std::span<const segment> table) {
 /// The buckets of the trainable segments in the order in which they become ready: bucket 0 is the
 /// last run of the table. A bucket holds at most `limit` numbers, unless it is a single segment
 /// that is larger; no segment is split, and none that the table leaves out is inside a bucket.
-[[gnu::cold]] constexpr std::vector<bucket> make_buckets(std::span<const segment> table,
-                                                         std::size_t limit) {
+[[nodiscard, gnu::cold]] inline pod_vector<bucket> make_buckets(std::span<const segment> table,
+                                                                std::size_t limit) {
   const auto stop = [&](std::size_t end) {
     return table[end - 1].offset + align_up(table[end - 1].size);
   };
@@ -116,8 +116,8 @@ constexpr std::size_t count_trainable(std::span<const segment> table) {
   };
   std::size_t end = count_trainable(table), count = 0;
   for (std::size_t k = end; k > 0; k = first(k)) ++count;
-  std::vector<bucket> buckets(
-      count);  // sized once: a vector that grows takes twice as long to compile
+  pod_vector<bucket> buckets;
+  buckets.resize(count);
   int index = 0;
   for (bucket& b : buckets) {
     const std::size_t k = first(end), offset = table[k].offset;

@@ -5,9 +5,7 @@
 // semaphores and more (docs/compile_time.md).
 #pragma once
 
-#include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <exception>
 #include <utility>
 
@@ -15,7 +13,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
@@ -76,16 +73,6 @@ inline void yield() noexcept { sched_yield(); }
 [[gnu::cold]] inline int core_count() {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   return cores < 1 ? 1 : static_cast<int>(cores);
-}
-[[gnu::cold]] inline timespec timespec_of(std::chrono::nanoseconds time) {
-  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(time);
-  return {static_cast<std::time_t>(whole.count()), static_cast<long>((time - whole).count())};
-}
-[[gnu::cold]] inline void sleep_for(std::chrono::nanoseconds time) {
-  if (time.count() <= 0) return;
-  timespec left = timespec_of(time);
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::core

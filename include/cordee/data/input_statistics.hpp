@@ -14,7 +14,6 @@
 #include <string>
 #include <string_view>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 
@@ -58,7 +57,9 @@ struct input_statistics {
     if (inside > 0)
       for (std::size_t k = 0; k < names.size(); ++k)
         stages += concat(k == 0 ? ": " : ", ", names[k], " ", percent(seconds[k], s.busy), " %");
-    const auto longest = std::max_element(seconds.begin(), seconds.end()) - seconds.begin();
+    std::size_t longest = 0;
+    for (std::size_t k = 1; k < seconds.size(); ++k)
+      if (seconds[longest] < seconds[k]) longest = k;
     const bool late = s.waited > 0.05 * s.elapsed;
     // An update is copied while the one before trains, so copies last as long as training at most.
     const bool late_upload = s.upload > 0.9 * s.elapsed;

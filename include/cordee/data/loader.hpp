@@ -9,13 +9,12 @@
 // the number of ranks, and update k is a function of (seed, k): to resume is to seek.
 #pragma once
 
-#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>
@@ -135,10 +134,10 @@ class loader {
   /// what the data set threw, and stays at that step.
   [[gnu::cold]] std::span<const batch<cpu>> next() {
     expects(step_ <= plan_.most_steps(), "loader: no update after the last that can be counted");
-    const std::int64_t begin = detail::data::nanoseconds();
+    const std::int64_t begin = detail::core::steady_nanoseconds();
     if (first_call_ == 0) first_call_ = begin;
     detail::data::rank_update& update = prefetcher_.take(step_);
-    last_return_ = detail::data::nanoseconds();
+    last_return_ = detail::core::steady_nanoseconds();
     waited_ += last_return_ - begin;
     ++taken_;
     ++step_;
@@ -153,12 +152,12 @@ class loader {
   [[nodiscard]] input_statistics statistics() const {
     const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
     input_statistics s{.updates = taken_,
-                       .samples = made_.load(std::memory_order_relaxed),
+                       .samples = made_.load(detail::core::memory_order::relaxed),
                        .threads = threads_.size(),
                        .elapsed = seconds(last_return_ - first_call_),
                        .waited = seconds(waited_),
                        .busy = seconds(threads_.busy()),
-                       .augment = seconds(augment_.load(std::memory_order_relaxed)),
+                       .augment = seconds(augment_.load(detail::core::memory_order::relaxed)),
                        .upload = upload_,
                        .reading = {}};
     if constexpr (requires { dataset_.reading(); }) s.reading = dataset_.reading();
@@ -235,7 +234,7 @@ class loader {
           mixing_, dataset_.image(),
           random_sequence(options_.seed, purpose::mixing, 0, static_cast<std::uint64_t>(u.step)),
           u);
-    made_.fetch_add(static_cast<std::int64_t>(count), std::memory_order_relaxed);
+    made_.fetch_add(static_cast<std::int64_t>(count), detail::core::memory_order::relaxed);
     u.micro.clear();
     for (std::int64_t k = first_slice; k < last_slice; ++k) {
       const auto begin = static_cast<std::size_t>(begin_of(k) - made.first);
@@ -270,10 +269,11 @@ class loader {
     }
     const std::span<std::uint8_t> raw{raw_.data() + worker * image.size(), image.size()};
     current_->labels[i] = read(epoch, sample, raw);
-    const std::int64_t begin = detail::data::nanoseconds();
+    const std::int64_t begin = detail::core::steady_nanoseconds();
     augmentation_(image, raw, out,
                   random_sequence(options_.seed, purpose::augmentation, epoch, sample));
-    augment_.fetch_add(detail::data::nanoseconds() - begin, std::memory_order_relaxed);
+    augment_.fetch_add(detail::core::steady_nanoseconds() - begin,
+                       detail::core::memory_order::relaxed);
   }
   int read(std::uint64_t epoch, std::size_t sample, std::span<std::uint8_t> out) const {
     if constexpr (detail::data::DrawnAtRandom<S>)
@@ -299,7 +299,7 @@ class loader {
 
   std::int64_t taken_ = 0, first_call_ = 0, last_return_ = 0, waited_ = 0;
   double upload_ = 0;
-  std::atomic<std::int64_t> made_{0}, augment_{0};
+  detail::core::atomic<std::int64_t> made_{0}, augment_{0};
 
   detail::data::sample_threads threads_;
   detail::data::prefetcher prefetcher_;  // last: its thread uses the others

@@ -12,11 +12,11 @@
 #include <limits>
 #include <string_view>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/io/host_memory.hpp>
 
 namespace cordee::inline CORDEE_ABI {

@@ -15,10 +15,10 @@
 #include <span>
 #include <string>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/prefetcher.hpp>
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/augmentation.hpp>
 
@@ -52,8 +52,8 @@ struct pad_crop_flip {
       for (int y = std::max(0, -down); y < std::min(e.height, e.height - down); ++y)
         if (first < last) {
           const std::uint8_t* const row = in.data() + index(c, y + down, first + right);
-          if (flipped)
-            std::reverse_copy(row, row + (last - first), out.data() + index(c, y, e.width - last));
+          if (std::uint8_t* to = out.data() + index(c, y, e.width - last); flipped)
+            for (const std::uint8_t* x = row + (last - first); x != row;) *to++ = *--x;
           else
             std::copy(row, row + (last - first), out.data() + index(c, y, first));
         }

@@ -8,10 +8,10 @@
 #include <array>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <utility>
 
 #include <cordee/core/condition.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/core/training_step.hpp>
@@ -45,7 +45,7 @@ class prefetcher {
   [[gnu::cold, gnu::noinline]] ~prefetcher() {
     if (!thread_.joinable()) return;
     {
-      const std::lock_guard lock(mutex_);
+      const core::scoped_lock lock(mutex_);
       stop_ = true;
     }
     changed_.notify_all();
@@ -58,7 +58,7 @@ class prefetcher {
   /// Blocks until it is filled; throws what `fill` threw, and requests nothing then.
   [[gnu::cold]] rank_update& take(std::int64_t step) {
     if (!thread_.joinable()) thread_ = detail::core::start_thread<&prefetcher::serve>(*this);
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     if (step != expected_) {
       stop_filling(lock);
       failure_ = nullptr;
@@ -77,13 +77,13 @@ class prefetcher {
 
   /// Forgets the updates ahead: what `fill` reads may change until the next `take`.
   [[gnu::cold]] void forget() {
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     stop_filling(lock);
     expected_ = -1;
   }
 
  private:
-  void stop_filling(std::unique_lock<std::mutex>& lock) {
+  void stop_filling(core::unique_lock& lock) {
     end_ = next_;
     while (filling_) changed_.wait(lock);
   }
@@ -100,7 +100,7 @@ class prefetcher {
   }
 
   [[gnu::cold]] void serve() {
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     for (;;) {
       while (!stop_ && (next_ >= end_ || failure_)) changed_.wait(lock);
       if (stop_) return;
@@ -128,7 +128,7 @@ class prefetcher {
   fill_function fill_;
   int depth_;
 
-  std::mutex mutex_;
+  core::mutex mutex_;
   detail::core::condition changed_;
   std::int64_t expected_ = -1;       // the step of the next `take` in sequence
   std::int64_t next_ = 0, end_ = 0;  // the steps that are requested

@@ -4,24 +4,19 @@
 // The samples of an update, read by several threads.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
-#include <cordee/core/clock.hpp>
+#include <cordee/core/atomic.hpp>
+#include <cordee/core/min_max.hpp>
+#include <cordee/core/mutex.hpp>
+#include <cordee/core/steady_time.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/pool.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::data {
-
-/// Nanoseconds of a clock that only goes forward.
-[[gnu::noinline]] inline std::int64_t nanoseconds() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 inline constexpr int most_sample_threads = 1024;
 
@@ -43,28 +38,28 @@ class sample_threads {
 
   [[nodiscard]] int size() const { return pool_.size(); }
   /// Nanoseconds in tasks, of all threads together.
-  [[nodiscard]] std::int64_t busy() const { return busy_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::int64_t busy() const { return busy_.load(core::memory_order::relaxed); }
 
   /// Calls make(object, i, worker) for i = 0 .. count - 1 and returns when all are done. If some
   /// throw, throws what the one of smallest i threw, whichever was first; later ones may be left.
   [[gnu::cold, gnu::noinline]] void run(std::size_t count, task make, void* object) {
-    next_.store(0, std::memory_order_relaxed);
+    next_.store(0, core::memory_order::relaxed);
     failed_ = count;
     pool_.run([&](int worker) {
-      const std::int64_t begin = nanoseconds();
+      const std::int64_t begin = core::steady_nanoseconds();
       serve(count, make, object, worker);
-      busy_.fetch_add(nanoseconds() - begin, std::memory_order_relaxed);
+      busy_.fetch_add(core::steady_nanoseconds() - begin, core::memory_order::relaxed);
     });
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
  private:
   [[gnu::cold]] void serve(std::size_t count, task make, void* object, int worker) {
-    for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) try {
+    for (std::size_t i; (i = next_.fetch_add(1, core::memory_order::relaxed)) < count;) try {
         make(object, i, worker);
       } catch (...) {
-        next_.store(count, std::memory_order_relaxed);  // samples before i have been taken
-        const std::lock_guard lock(mutex_);
+        next_.store(count, core::memory_order::relaxed);  // samples before i have been taken
+        const core::scoped_lock lock(mutex_);
         if (i >= failed_) return;
         failed_ = i;
         failure_ = std::current_exception();
@@ -73,9 +68,9 @@ class sample_threads {
   }
 
   device::pool pool_;
-  std::atomic<std::size_t> next_{0};
-  std::atomic<std::int64_t> busy_{0};
-  std::mutex mutex_;
+  core::atomic<std::size_t> next_{0};
+  core::atomic<std::int64_t> busy_{0};
+  core::mutex mutex_;
   std::size_t failed_ = 0;
   std::exception_ptr failure_;
 };

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/prefetcher.hpp>

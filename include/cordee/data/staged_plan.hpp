@@ -14,12 +14,12 @@
 #include <limits>
 #include <string>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/data/loader_options.hpp>
 

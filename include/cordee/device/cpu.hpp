@@ -11,16 +11,16 @@
 #include <sys/mman.h>
 #endif
 
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string_view>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/adl_base.hpp>
@@ -169,9 +169,10 @@ inline int workers_of(cpu::stream s) { return s.workers == nullptr ? 1 : s.worke
 [[gnu::noinline]] inline void parallel_dynamic(cpu::stream s, std::size_t n,
                                                void (*f)(const void*, std::size_t),
                                                const void* context) {
-  std::atomic<std::size_t> next{0};
+  detail::core::atomic<std::size_t> next{0};
   const auto work = [&](int) {
-    for (std::size_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < n;) f(context, k);
+    for (std::size_t k; (k = next.fetch_add(1, detail::core::memory_order::relaxed)) < n;)
+      f(context, k);
   };
   if (workers_of(s) == 1 || n <= 1) return work(0);
   s.workers->run(work);

@@ -5,13 +5,13 @@
 // a device that is made without an ordinal chooses one by that number.
 #pragma once
 
-#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
@@ -101,8 +101,8 @@ class local_rank_scope {
     thread_local const local_rank* rank = nullptr;
     return rank;
   }
-  static std::atomic<const local_rank*>& of_process() {
-    static std::atomic<const local_rank*> rank{nullptr};
+  static core::atomic<const local_rank*>& of_process() {
+    static core::atomic<const local_rank*> rank{nullptr};
     return rank;
   }
 

@@ -9,14 +9,16 @@
 // ThreadSanitizer does not support it, and consumers would have to compile with its flag.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <utility>
-#include <vector>
 
+#include <cordee/core/atomic.hpp>
+#include <cordee/core/condition.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/mutex.hpp>
+#include <cordee/core/owned_array.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::device {
@@ -38,6 +40,34 @@ inline bool keep_spinning(int polls) {
 #endif
   return true;
 }
+
+/// Threads that sleep until a variable changes.
+class sleepers {
+ public:
+  /// Returns when `variable` is not `value`.
+  [[gnu::cold, gnu::noinline]] void wait(const core::atomic<std::uint32_t>& variable,
+                                         std::uint32_t value) {
+    core::unique_lock lock(mutex_);
+    ++count_;
+    while (variable == value) changed_.wait(lock);
+    --count_;
+  }
+  /// Called after the variable has changed, by an operation of seq_cst. A thread that is counted
+  /// only after the count is read here reads the variable before it sleeps.
+  void wake() {
+    if (count_ != 0) wake_all();
+  }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void wake_all() {
+    const core::scoped_lock lock(mutex_);
+    changed_.notify_all();
+  }
+
+  core::atomic<int> count_{0};
+  core::mutex mutex_;
+  core::condition changed_;
+};
 
 /// `size()` workers, of which the calling thread is worker 0; the threads start with the first run.
 /// Requires one caller at a time.
@@ -71,12 +101,13 @@ class pool {
       thread(running_) = detail::core::start_thread<&pool::serve>(*this);
     context_ = context;
     work_ = work;
-    busy_.store(workers_ - 1, std::memory_order_relaxed);
+    busy_.store(static_cast<std::uint32_t>(workers_ - 1), core::memory_order::relaxed);
     start_generation();
     call(0);
-    for (int left, polls = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
-      if (!keep_spinning(++polls)) busy_.wait(left, std::memory_order_acquire);
-    if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
+    std::uint32_t left = 0;
+    for (int polls = 0; (left = busy_.load(core::memory_order::acquire)) != 0;)
+      if (!keep_spinning(++polls)) caller_.wait(busy_, left);
+    if (failed_.load(core::memory_order::relaxed)) [[unlikely]]
       rethrow();
   }
   /// An exception waits until all workers have returned, whose memory the caller's could be.
@@ -84,43 +115,44 @@ class pool {
     try {
       work_(context_, worker);
     } catch (...) {
-      if (!failed_.exchange(true, std::memory_order_relaxed)) failure_ = std::current_exception();
+      if (!failed_.exchange(true, core::memory_order::relaxed)) failure_ = std::current_exception();
     }
   }
   [[noreturn, gnu::cold, gnu::noinline]] void rethrow() {
-    failed_.store(false, std::memory_order_relaxed);
+    failed_.store(false, core::memory_order::relaxed);
     std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
   [[nodiscard]] core::thread& thread(int k) { return threads_[static_cast<std::size_t>(k)]; }
 
   void start_generation() {
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
+    ++generation_;
+    idle_.wake();
   }
 
   void serve() {
-    const int worker = started_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const int worker = started_.fetch_add(1, core::memory_order::relaxed) + 1;
     for (std::uint32_t seen = 0;;) {
       std::uint32_t current = 0;
-      for (int polls = 0; (current = generation_.load(std::memory_order_acquire)) == seen;)
-        if (!keep_spinning(++polls)) generation_.wait(seen, std::memory_order_acquire);
+      for (int polls = 0; (current = generation_.load(core::memory_order::acquire)) == seen;)
+        if (!keep_spinning(++polls)) idle_.wait(generation_, seen);
       seen = current;
       if (work_ == nullptr) return;
       call(worker);
-      if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+      if (--busy_ == 0) caller_.wake();
     }
   }
 
   int workers_;
   void (*work_)(const void*, int) = nullptr;
   const void* context_ = nullptr;
-  std::atomic<std::uint32_t> generation_{0};
-  std::atomic<int> busy_{0}, started_{0};
+  core::atomic<std::uint32_t> generation_{0}, busy_{0};
+  core::atomic<int> started_{0};
+  sleepers idle_, caller_;  // until generation_ changes; until busy_ does
   int running_ = 0;
-  std::atomic<bool> failed_{false};
-  std::vector<core::thread> threads_;  // sized once
-  std::exception_ptr failure_;         // of the worker that has set failed_
+  core::atomic<bool> failed_{false};
+  core::owned_array<core::thread> threads_;
+  std::exception_ptr failure_;  // of the worker that has set failed_
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::device

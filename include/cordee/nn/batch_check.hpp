@@ -6,8 +6,8 @@
 
 #include <cstddef>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/nn/buffer_sizes.hpp>
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/convolution.hpp>

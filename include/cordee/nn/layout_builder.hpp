@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/nn/buffer_sizes.hpp>

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/nn/pass_memory.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::nn {

@@ -9,8 +9,8 @@
 #include <span>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>

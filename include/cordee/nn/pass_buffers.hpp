@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/buffer_sizes.hpp>

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/nn/block_memory.hpp>
 #include <cordee/nn/buffer_sizes.hpp>
@@ -236,9 +236,9 @@ struct pass_layout {
         const noted_block& b = blocks[p.block];
         const std::size_t others = bytes_of(stack.most, p.gradients);
         stack.add(b.activations, b.output, b.writes_output);
-        end =
-            bytes_of(all) + bytes_of({p.temporaries + p.gradients / 8, 0}) +
-            std::max({bytes_of(stack.most), others, bytes_of(stack.outputs, p.behind) + rounding});
+        end = bytes_of(all) + bytes_of({p.temporaries + p.gradients / 8, 0}) +
+              std::max(std::max(bytes_of(stack.most), others),
+                       bytes_of(stack.outputs, p.behind) + rounding);
       }
       if (memory == block_memory::offloaded) {  // gaps likewise
         ring.add(blocks[p.block].activations);

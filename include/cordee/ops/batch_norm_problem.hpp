@@ -8,9 +8,9 @@
 #include <limits>
 #include <span>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

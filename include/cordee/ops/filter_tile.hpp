@@ -9,9 +9,9 @@
 #include <bit>
 #include <cstddef>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/ops/convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

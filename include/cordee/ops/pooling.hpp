@@ -4,9 +4,9 @@
 // The geometry of ops that change the extent without parameters: subsampling and the max pool.
 #pragma once
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/min_max.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

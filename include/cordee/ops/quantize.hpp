@@ -18,8 +18,8 @@
 #include <cstdint>
 #include <limits>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/precision/int8.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -75,7 +75,7 @@ template <std::floating_point Real>
 constexpr affine_quantizer<Real> quantizer_of_scale(double wanted, integer_range range) {
   constexpr double least = std::numeric_limits<Real>::min();
   const auto scale = static_cast<Real>(wanted < least ? least : wanted);
-  return {scale, 1 / scale, std::clamp(0, range.low, range.high), range};
+  return {scale, 1 / scale, std::min(std::max(0, range.low), range.high), range};
 }
 inline constexpr double nan_scale = std::numeric_limits<double>::quiet_NaN();
 

@@ -53,11 +53,11 @@
 #include <type_traits>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/member_names.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/option_range.hpp>
 #include <cordee/core/training_step.hpp>
 
@@ -268,7 +268,7 @@ using placed_type = std::remove_cvref_t<decltype(placed(std::declval<const O&>()
 template <class Real>
 CORDEE_HOST_DEVICE Real factor(double x) {
   constexpr double largest = std::numeric_limits<Real>::max();
-  return static_cast<Real>(std::clamp(x, -largest, largest));
+  return static_cast<Real>(std::min(std::max(x, -largest), largest));
 }
 
 using core::expects_not_negative, core::expects_positive, core::refuse;

@@ -10,6 +10,7 @@
 //   - the newest checkpoint is at most one interval older than the one whose saving had begun last;
 //   - everything under a final name is whole, and `latest` leads to one of them;
 //   - a run resumes from the newest, with the bits of a run that was never killed.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -33,7 +33,7 @@ struct whole_model {};
 
 TEST_CASE("host_buckets: without slices those of any run") {
   const auto plain = detail::core::make_buckets(table, 1000);
-  const auto equal = [&](const std::vector<bucket>& found) {
+  const auto equal = [&](const detail::core::pod_vector<bucket>& found) {
     REQUIRE(found.size() == plain.size());
     for (std::size_t k = 0; k < found.size(); ++k) {
       CHECK(found[k].index == static_cast<int>(k));
@@ -82,6 +82,6 @@ TEST_CASE("host_buckets: two slices have at most 0.18 bytes for each number, or 
     CHECK(static_cast<double>(2 * most * width) <= 0.18 * 26624);
     CHECK(static_cast<double>(2 * (most + 64) * width) > 0.18 * 26624);
   }
-  CHECK(largest_pair(std::vector<bucket>{}) == 0);
+  CHECK(largest_pair({}) == 0);
   CHECK(largest_pair(detail::core::make_buckets(table, 1000)) == 20032 + 128);
 }

@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 
@@ -28,7 +27,9 @@ struct completed_op {
   std::vector<int> ranks{};  // of the run
 
   [[nodiscard]] bool includes(int rank) const {
-    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    for (const int one : ranks)
+      if (one == rank) return true;
+    return false;
   }
   [[nodiscard, gnu::cold]] std::string serialize() const {
     std::string ranges;

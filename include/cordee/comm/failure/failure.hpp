@@ -9,9 +9,7 @@
 // wait, or else the one with the shortest wait.
 #pragma once
 
-#include <atomic>
 #include <exception>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,9 +17,11 @@
 
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -57,12 +57,12 @@ class failure {
 
   /// Where each rank is, "10.0.0.7:40584": messages add it from now on.
   [[gnu::cold]] void set_addresses(std::vector<std::string> addresses) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     addresses_ = std::move(addresses);
   }
   /// "rank 2 at 10.0.0.7:40584", or "rank 2" where no address is known.
   [[nodiscard, gnu::cold]] std::string name_of(int rank) const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return name(static_cast<std::size_t>(rank));
   }
 
@@ -70,7 +70,7 @@ class failure {
   /// or its peer left, so describe() adds the reports of all ranks. Returns whether it was the
   /// first.
   [[gnu::cold]] bool record(int rank, const std::string& cause, bool stalled = false) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     if (happened_) return false;
     failed_rank_ = rank;
     cause_ = cause;
@@ -84,7 +84,7 @@ class failure {
   /// it has completed. Each thread of the rank may add a report.
   [[gnu::cold]] void add_report(int rank, const std::string& text, ms waited = no_wait,
                                 const std::vector<completed_op>& completed = {}) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     rank_report& r = reports_[static_cast<std::size_t>(rank)];
     if (r.text.find(text) == std::string::npos) r.text += concat(r.text.empty() ? "" : "; ", text);
     r.waited = std::max(r.waited, waited);
@@ -92,7 +92,7 @@ class failure {
   }
   /// A rank's reports as text for another process, which calls merge_report.
   [[nodiscard, gnu::cold]] std::string serialize_report(int rank) const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     const auto& [text, waited, completed] = reports_[static_cast<std::size_t>(rank)];
     std::string all = concat(waited.count(), ' ', text.size(), '\n', text);
     for (const completed_op& op : completed) all += concat(op.serialize(), '\n');
@@ -105,33 +105,33 @@ class failure {
   /// Of ranks whose reports travel by way of rank 0: it has not answered since the failure, so the
   /// others' silence says nothing.
   [[gnu::cold]] void note_silent_server() {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     silent_server_ = true;
   }
 
   [[nodiscard]] bool happened() const { return happened_; }
   [[nodiscard]] bool stalled() const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return stalled_;
   }
   [[nodiscard]] int failed_rank() const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return failed_rank_;
   }
   [[nodiscard]] std::string report_of(int rank) const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return reports_[static_cast<std::size_t>(rank)].text;
   }
 
   /// "rank 2: ..."
   [[nodiscard, gnu::cold]] std::string cause() const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return concat(name(static_cast<std::size_t>(failed_rank_)), ": ", cause_);
   }
   /// The cause; after a stall also a line for each rank, and the suspected ranks.
   [[nodiscard, gnu::cold]] std::string describe() const {
     std::string text = cause();
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     if (!stalled_) return text;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
       text += concat("\n  rank ", rank, " ",
@@ -182,8 +182,8 @@ class failure {
                           : concat(silent, " (reported no wait)");
   }
 
-  mutable std::mutex mutex_;
-  std::atomic<bool> happened_{false};
+  mutable core::mutex mutex_;
+  core::atomic<bool> happened_{false};
   bool stalled_ = false, silent_server_ = false;
   int failed_rank_ = -1;
   std::string cause_;

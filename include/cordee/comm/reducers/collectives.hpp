@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <cordee/comm/reducers/ring.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include <cordee/comm/reducers/wire.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/precision/precision.hpp>
 

@@ -42,7 +42,7 @@
 #include <vector>
 
 #include <cordee/comm/transports/transport.hpp>
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/external_memory.hpp>
 

@@ -152,7 +152,7 @@ simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& 
   expects(o.steps > 0 && o.period > 0, "simulate_steps: steps and period are positive");
   const std::size_t limit = detail::comm::message_limit<std::invoke_result_t<Make, simulated>>(
       o.bucket_bytes > 0 ? o.bucket_bytes : simulated::bucket_bytes);
-  const std::vector<bucket> buckets = detail::core::make_buckets(step.table, limit / sizeof(float));
+  const auto buckets = detail::core::make_buckets(step.table, limit / sizeof(float));
   simulated_steps result;
   result.totals = simulated::launch(
       ranks,

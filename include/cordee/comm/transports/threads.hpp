@@ -8,7 +8,6 @@
 // Every wait has a deadline, and the first failure of any rank wakes all.
 #pragma once
 
-#include <atomic>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 #include <cordee/comm/transports/threads/world.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/counted_ptr.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>
@@ -188,7 +188,7 @@ class threads {
     const std::optional<detail::device::local_rank> outer =
         detail::device::local_rank_scope::current();
     const int workers = std::max(1, detail::core::core_count() / ranks);
-    std::atomic<int> next_rank{0};
+    detail::core::atomic<int> next_rank{0};
   };
 
   // consume_functions of transfer

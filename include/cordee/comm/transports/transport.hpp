@@ -42,10 +42,10 @@
 #include <span>
 #include <string>
 
-#include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/core/steady_time.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -208,8 +208,7 @@ double seconds_now(const T& comm) {
   if constexpr (HasVirtualTime<T>)
     return comm.now();
   else
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
+    return 1e-9 * static_cast<double>(detail::core::steady_nanoseconds());
 }
 
 /// What runs beside the caller on one rank: a thread, or a task of a communicator that has its own.

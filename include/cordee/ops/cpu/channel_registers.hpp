@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/precision/number.hpp>
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <span>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/channel_registers.hpp>

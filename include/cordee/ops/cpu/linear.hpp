@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <limits>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/loss.hpp>

@@ -15,8 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/channel_registers.hpp>
@@ -57,7 +57,8 @@ void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, cp
           N share[std::size_t{V}];
           for (std::size_t lane = 0; lane < V; lane += W)
             store<N, W>(share + lane, load<N, W>(dy + b * V + lane) / static_cast<Real>(pixels));
-          for (std::size_t p = 0; p < pixels; ++p) std::copy_n(share, V, dx + (b * pixels + p) * V);
+          for (std::size_t p = 0; p < pixels; ++p)
+            std::copy(share, share + V, dx + (b * pixels + p) * V);
         }
       });
 }
@@ -94,9 +95,9 @@ void for_each_channel_run(const subsample_problem& p, const F& f) {
 template <int V, class N>
 [[gnu::always_inline]] inline void copy_channels(std::size_t n, const N* from, N* to) {
   if (n == V)
-    std::copy_n(from, V, to);
+    std::copy(from, from + V, to);
   else if (2 * n == V)
-    std::copy_n(from, V / 2, to);
+    std::copy(from, from + V / 2, to);
   else
     for (std::size_t k = 0; k < n; ++k) to[k] = from[k];
 }

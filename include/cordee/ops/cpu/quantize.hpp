@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <mutex>
 
+#include <cordee/core/mutex.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/quantize.hpp>
@@ -75,7 +75,7 @@ void for_each_register(cpu::stream s, std::size_t n, const F& f) {
 /// The range of n numbers without `filling` zeros: zero is in it if there are more of them.
 inline real_range range_without_filling(std::size_t n, const float* x, std::size_t filling,
                                         cpu::stream s) {
-  std::mutex mutex;
+  core::mutex mutex;
   real_range total;
   std::size_t zeros = 0;
   bool finite = true;
@@ -90,7 +90,7 @@ inline real_range range_without_filling(std::size_t n, const float* x, std::size
         range.widen({x[i], x[i]});
       sum += x[i] * 0.0f;  // stays zero unless x[i] is not finite
     }
-    const std::lock_guard lock(mutex);
+    const core::scoped_lock lock(mutex);
     total.widen(range);
     zeros += count;
     finite = finite && sum == 0;
@@ -105,7 +105,7 @@ inline real_range range_without_filling(std::size_t n, const float* x, std::size
 template <int V = lanes<float>>
 real_range range_of(std::size_t n, const float* x, cpu::stream s, std::size_t filling = 0) {
   if (filling != 0) return range_without_filling(n, x, filling, s);
-  std::mutex mutex;
+  core::mutex mutex;
   real_range total;
   bool finite = true;
   device::parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
@@ -128,7 +128,7 @@ real_range range_of(std::size_t n, const float* x, cpu::stream s, std::size_t fi
       range.widen({x[i], x[i]});
       sum += x[i] * 0.0f;
     }
-    const std::lock_guard lock(mutex);
+    const core::scoped_lock lock(mutex);
     total.widen(range);
     finite = finite && sum == 0;
   });

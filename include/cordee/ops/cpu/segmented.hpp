@@ -11,10 +11,10 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
@@ -88,7 +88,8 @@ template <class Sum, class F>
 void segmented_sums(cpu::stream s, std::span<const segment> table, span_on<Sum, cpu> sums,
                     const F& f) {
   expects(sums.size >= table.size(), "segmented_sums: needs room for one sum per segment");
-  std::vector<Sum> partial(chunks_of(table));  // (chunks of all segments)
+  core::pod_vector<Sum> partial;  // (chunks of all segments)
+  partial.resize(chunks_of(table));
   for_each_chunk(s, table,
                  [&](std::size_t k, std::size_t chunk, std::size_t first, std::size_t last) {
                    partial[chunk] = f(k, first, last);

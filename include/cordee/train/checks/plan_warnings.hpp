@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/checks/stability_check.hpp>

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/schedule/schedule.hpp>

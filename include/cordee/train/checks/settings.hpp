@@ -18,10 +18,10 @@
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/train/input/name_list.hpp>
 

@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/io/utf8.hpp>
@@ -196,9 +196,9 @@ template <class F>
 /// no weights do not compile them.
 [[gnu::cold]] auto with_description(auto metadata, const data_description& of, int channels) {
   const auto add = [&](const char* key, std::string value) {
-    const auto same = [&](const auto& m) { return m.first == key; };
-    if (std::none_of(metadata.begin(), metadata.end(), same))
-      metadata.emplace_back(key, std::move(value));
+    for (const auto& m : metadata)
+      if (m.first == key) return;
+    metadata.emplace_back(key, std::move(value));
   };
   if (of.has_normalization) {
     add("mean", describe_channels(of.normalization.mean, channels, false));

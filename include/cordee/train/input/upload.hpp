@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>

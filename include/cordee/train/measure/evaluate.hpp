@@ -15,9 +15,9 @@
 #include <type_traits>
 
 #include <cordee/comm/reducers/collectives.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/sample_threads.hpp>
 #include <cordee/data/slice_reader.hpp>

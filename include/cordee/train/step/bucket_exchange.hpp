@@ -358,7 +358,7 @@ class bucket_exchange {
   planes_type& planes_;
   const scaler_type& scaler_;
   bool posts_early_, measures_noise_;
-  std::vector<bucket> buckets_;
+  core::pod_vector<bucket> buckets_;
   buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
   step_info info_;
   std::size_t next_ = 0;  // the next bucket to become ready

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -24,6 +23,8 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/condition.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/mutex.hpp>
+#include <cordee/core/owned_array.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/core/trace.hpp>
 
@@ -80,7 +81,8 @@ class courier {
   explicit courier(const R& reducer, const D& device, std::size_t buckets)
       : reducer_(reducer), device_(device), queue_(beside ? buckets : 0), closing_(virtual_time) {
     if constexpr (comm::HasSources<R>)
-      last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
+      last_by_rank_ =
+          core::owned_array<mixed_bucket>(static_cast<std::size_t>(reducer.comm.size()));
     if constexpr (beside)
       if (is_threaded()) {
         stream_ = make_exchange_stream(device);
@@ -92,7 +94,7 @@ class courier {
   [[gnu::cold]] ~courier() {
     if (!thread_.joinable()) return;
     {
-      const std::scoped_lock lock(mutex_);
+      const core::scoped_lock lock(mutex_);
       closing_ = true;
     }
     changed_.notify_all();
@@ -121,7 +123,7 @@ class courier {
   /// Blocks until the first `count` buckets of this step are mixed, or one has failed.
   void wait_for(std::size_t count) {
     if constexpr (beside && !virtual_time) {
-      std::unique_lock lock(mutex_);
+      core::unique_lock lock(mutex_);
       while (is_threaded() && !failure_ && (taken_ < count || (taken_ == count && mixing_)))
         changed_.wait(lock);  // each mix has a deadline
     }
@@ -140,7 +142,7 @@ class courier {
       queued_ = taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     } else if constexpr (beside) {
-      std::unique_lock lock(mutex_);
+      core::unique_lock lock(mutex_);
       while (taken_ < queued_ || mixing_) changed_.wait(lock);  // each mix has a deadline
       queued_ = taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -153,13 +155,13 @@ class courier {
 
   /// "last finished: step 12, ..."
   [[nodiscard, gnu::cold]] std::string last_finished() const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return concat("last finished: ", last_.count == 0 ? "nothing" : describe(last_.bucket));
   }
   /// For each other rank the last exchange that it must have taken part in, since it is complete
   /// here. An exact mean involves all ranks, gossip the sources of the round.
   [[nodiscard, gnu::cold]] std::vector<detail::comm::completed_op> completed() const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     std::vector<detail::comm::completed_op> ops;
     for (int rank = 0; rank < reducer_.comm.size(); ++rank)
       if (const mixed_bucket* const m = last_with(rank); m != nullptr && m->count > 0) {
@@ -187,7 +189,7 @@ class courier {
 
   void enqueue(const posted_bucket& b, stream s) {
     {
-      const std::scoped_lock lock(mutex_);
+      const core::scoped_lock lock(mutex_);
       expects(queued_ < queue_.size(), "courier: a step posts each bucket once");
       if constexpr (virtual_time)
         queue_[queued_++] = {b, reducer_.comm.record(), core::trace_sinks};
@@ -210,7 +212,7 @@ class courier {
   }
 
   [[gnu::cold]] void serve() {
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     for (;;) {
       while (!closing_ && taken_ == queued_) changed_.wait(lock);
       if (taken_ == queued_) return;
@@ -240,7 +242,7 @@ class courier {
       const detail::comm::error_context scope(context, ops);
       reducer_.mix(b.view, b.info, s);
       mixed_(b.view, s);
-      const std::scoped_lock lock(mutex_);
+      const core::scoped_lock lock(mutex_);
       last_ = {b, last_.count + 1};
       if constexpr (comm::HasSources<R>)
         for (const int rank : reducer_.sources(b.info))
@@ -279,16 +281,16 @@ class courier {
   mixed_callback<Real, D> mixed_;
   D device_;
   stream stream_{};  // the thread's own, so that the compute stream does not wait for exchanges
-  mutable std::mutex mutex_;
+  mutable core::mutex mutex_;
   detail::core::condition changed_;
-  std::vector<queued_bucket> queue_;  // of this step; sized once
-  std::size_t queued_ = 0;            // how many of them are posted
-  std::size_t taken_ = 0;             // and how many of those the thread has taken
-  std::int64_t step_ = 0;             // this step
-  std::int64_t begun_ = 0;            // that of the last post
-  std::int64_t delay_ = 0;            // steps from a post to its finish
+  core::owned_array<queued_bucket> queue_;  // of this step
+  std::size_t queued_ = 0;                  // how many of them are posted
+  std::size_t taken_ = 0;                   // and how many of those the thread has taken
+  std::int64_t step_ = 0;                   // this step
+  std::int64_t begun_ = 0;                  // that of the last post
+  std::int64_t delay_ = 0;                  // steps from a post to its finish
   mixed_bucket last_;
-  std::vector<mixed_bucket> last_by_rank_;  // the last one with each rank, if HasSources
+  core::owned_array<mixed_bucket> last_by_rank_;  // the last one with each rank, if HasSources
   std::exception_ptr failure_;
   bool mixing_ = false, closing_, serving_ = false;
   typename comm::background<communicator>::type thread_;

@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include <cordee/comm/reducers/collectives.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/step/gradient_noise.hpp>
 

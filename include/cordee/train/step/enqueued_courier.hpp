@@ -14,7 +14,6 @@
 // the host's wait, which polls, names the bucket that is stuck, in a replayed graph as well.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,8 +23,9 @@
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/transports/transport.hpp>
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
@@ -94,7 +94,7 @@ class courier<R, Real, D, true> {
     }
     info_ = info;
     count_ = 0;
-    if (!is_single_rank()) progress().store(0, std::memory_order_relaxed);
+    if (!is_single_rank()) __atomic_store_n(progress(), 0, core::memory_order::relaxed);
   }
   /// Enqueues the exchange of one bucket, behind the work launched on `s` so far. Requires that its
   /// range is not accessed before finish().
@@ -184,12 +184,11 @@ class courier<R, Real, D, true> {
   };
 
   [[nodiscard]] bool is_single_rank() const { return reducer_.comm.size() == 1; }
-  [[nodiscard]] std::atomic_ref<std::uint64_t> progress() const {
-    return std::atomic_ref(begun_.span()[0]);
-  }
+  // The device writes it meanwhile.
+  [[nodiscard]] std::uint64_t* progress() const { return begun_.span().data(); }
   /// 2k where k buckets are finished, 2k + 1 where the next one has begun.
   [[nodiscard]] std::uint64_t progress_now() const {
-    return is_single_rank() ? 2 * count_ : progress().load(std::memory_order_acquire);
+    return is_single_rank() ? 2 * count_ : __atomic_load_n(progress(), core::memory_order::acquire);
   }
   [[nodiscard]] std::size_t finished() const {
     return std::min<std::size_t>(progress_now() / 2, count_);

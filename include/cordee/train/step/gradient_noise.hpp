@@ -21,10 +21,10 @@
 #include <limits>
 #include <string>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

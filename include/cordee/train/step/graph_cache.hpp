@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/graph_capture.hpp>
 #include <cordee/nn/model.hpp>
@@ -120,10 +120,12 @@ class graph_cache<M, O, R, true> {
         return true;
       }
     f();
-    if (entries_.size() >= capacity())
-      entries_.erase(
-          std::min_element(entries_.begin(), entries_.end(),
-                           [](const entry& x, const entry& y) { return x.last_use < y.last_use; }));
+    if (entries_.size() >= capacity()) {
+      auto oldest = entries_.begin();
+      for (auto at = oldest; at != entries_.end(); ++at)
+        if (at->last_use < oldest->last_use) oldest = at;
+      entries_.erase(oldest);
+    }
     entries_.push_back(key());  // made after f, which may have grown the model's buffers
     return false;
   }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <cordee/comm/reducers/reducer.hpp>
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/precision/precision.hpp>
 #include <cordee/train/step/step.hpp>
@@ -37,16 +37,17 @@ concept WritesSlices = requires(const M m) {
 /// The buckets of `trainables`, some or all of the table's segments, where those of the host are
 /// updated: as make_buckets, but large segments are cut. The GPU has `width` bytes for a number.
 template <class M>
-[[nodiscard, gnu::cold]] std::vector<bucket> host_buckets(const M& model,
-                                                          std::span<const segment> table,
-                                                          std::span<const segment> trainables,
-                                                          std::size_t limit, std::size_t width) {
-  std::vector<bucket> whole = core::make_buckets(trainables, limit);
+[[nodiscard, gnu::cold]] core::pod_vector<bucket> host_buckets(const M& model,
+                                                               std::span<const segment> table,
+                                                               std::span<const segment> trainables,
+                                                               std::size_t limit,
+                                                               std::size_t width) {
+  core::pod_vector<bucket> whole = core::make_buckets(trainables, limit);
   if constexpr (WritesSlices<M>) {
     std::size_t most = 0;
     for (const bucket& b : whole) most += b.size;
     most = std::max(limit, most * 9 / (100 * width));
-    std::vector<bucket> cut;
+    core::pod_vector<bucket> cut;
     for (bucket b : whole) {
       std::size_t slice = 0;
       for (std::size_t k = 0; b.size > most && k < table.size(); ++k)
@@ -75,9 +76,9 @@ constexpr std::size_t gradient_width(bool rounds) {
 
 /// The buckets of a run of these planes, by the limits of its options and its reducer R.
 template <class M, class R, class Planes, class O>
-[[gnu::cold]] std::vector<bucket> buckets_of_run(const M& model, const Planes& planes,
-                                                 const O& optimizer,
-                                                 const trainer_options& options) {
+[[gnu::cold]] core::pod_vector<bucket> buckets_of_run(const M& model, const Planes& planes,
+                                                      const O& optimizer,
+                                                      const trainer_options& options) {
   using device = typename M::device;
   const bucket_limit most =
       bucket_limit_of<device, typename R::communicator_type>(options, Planes::on_host);
@@ -93,7 +94,9 @@ template <class M, class R, class Planes, class O>
 class bucket_index {
  public:
   [[gnu::cold]] bucket_index(std::span<const segment> table, std::span<const bucket> buckets)
-      : table_(table), first_(table.size()), count_(table.size()) {
+      : table_(table) {
+    first_.resize(table.size());
+    count_.resize(table.size());
     for (std::size_t k = 0; k < buckets.size(); ++k)
       for (std::size_t i = 0; i < buckets[k].segments.size(); ++i) {
         const std::size_t segment = segment_of(buckets[k]) + i;
@@ -113,7 +116,7 @@ class bucket_index {
 
  private:
   std::span<const segment> table_;
-  std::vector<std::uint32_t> first_, count_;
+  core::pod_vector<std::uint32_t> first_, count_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -29,9 +29,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/device/buffer.hpp>

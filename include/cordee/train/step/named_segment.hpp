@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -29,7 +29,8 @@ template <std::unsigned_integral Count = std::size_t>
     Count diagonal = std::exchange(row[0], i + 1);
     for (std::size_t j = 0; j < b.size(); ++j) {
       const Count replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = std::exchange(row[j + 1], std::min({replaced, row[j + 1] + 1, row[j] + 1}));
+      diagonal =
+          std::exchange(row[j + 1], std::min(std::min(replaced, row[j + 1] + 1), row[j] + 1));
     }
   }
   return row.back();

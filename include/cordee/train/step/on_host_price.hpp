@@ -10,7 +10,7 @@
 #include <span>
 
 #include <cordee/comm/reducers/reducer.hpp>
-#include <cordee/core/algorithm.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include <cordee/comm/reducers/reducer.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>

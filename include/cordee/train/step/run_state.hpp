@@ -28,8 +28,8 @@
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/input/data_description.hpp>
 #include <cordee/train/step/gradient_noise.hpp>

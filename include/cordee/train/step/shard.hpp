@@ -24,8 +24,8 @@
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/comm/reducers/reducer.hpp>
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/core/training_step.hpp>
@@ -85,7 +85,7 @@ class shard {
       const bucket& b = buckets[k];
       const comm::number_range own = reducer.own_range(b.size);
       const auto within = [&](std::size_t offset) {
-        return std::clamp(offset - b.offset, own.begin, own.end) - own.begin;
+        return std::min(std::max(offset - b.offset, own.begin), own.end) - own.begin;
       };
       for (std::size_t i = 0; i < b.segments.size(); ++i) {
         const segment& s = b.segments[i];

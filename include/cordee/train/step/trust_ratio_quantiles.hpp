@@ -6,13 +6,14 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/optim/trust_ratio.hpp>
@@ -68,7 +69,10 @@ concept HasTrustRatio = RatioOfGradient<O> || RatioOfDirection<O>;
 /// Requires that x is not empty. A template: optimizers without trust ratios do not compile it.
 template <std::floating_point Number = double>
 quantiles quantiles_of(std::vector<Number> x) {
-  std::sort(x.begin(), x.end());
+  std::qsort(x.data(), x.size(), sizeof(Number), [](const void* first, const void* second) {
+    const Number a = *static_cast<const Number*>(first), b = *static_cast<const Number*>(second);
+    return a < b ? -1 : a > b ? 1 : 0;
+  });
   const auto at = [&](double part) {
     const double position = part * static_cast<double>(x.size() - 1);
     const auto k = static_cast<std::size_t>(position);

@@ -8,7 +8,7 @@ using namespace cordee::detail::comm;
 
 TEST_CASE("endpoint: each sender has its own queue") {
   endpoint e;
-  e.queues = std::vector<spsc_queue>(3);
+  e.queues = cordee::detail::core::owned_array<spsc_queue>(3);
   REQUIRE(e.queues.size() == 3);
   const std::byte byte{7};
   e.queues[1].push_copy(&byte, 1);
@@ -19,7 +19,7 @@ TEST_CASE("endpoint: each sender has its own queue") {
 
 TEST_CASE("endpoint: first_sender is the sender of the lowest ticket, over all queues") {
   endpoint e;
-  e.queues = std::vector<spsc_queue>(3);
+  e.queues = cordee::detail::core::owned_array<spsc_queue>(3);
   CHECK(e.first_sender() == -1);
   const std::byte byte{7};
   for (const std::size_t sender : {2u, 0u, 2u, 1u})

@@ -3,6 +3,7 @@
 //
 // Groups, passes and bands of the sum over samples, on images of several bands; small images are
 // covered by ops/convolution.cpp.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>

@@ -18,6 +18,7 @@
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/counted_ptr.hpp>
+#include <cordee/core/owned_array.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -44,7 +45,7 @@ class thread_context {
                 consume_function& consume, const typename D::stream& s) const {
     for (const auto& message : out) checked(message.peer);
     for (const auto& message : in) checked(message.peer);
-    std::vector<completion> completions(out.size());
+    core::owned_array<completion> completions(out.size());
     try {
       for (std::size_t i = 0; i < out.size(); ++i) post(out[i], !in.empty(), completions[i]);
       for (const auto& message : in) receive(message, consume, s);
@@ -206,7 +207,7 @@ class thread_context {
   // claimed and waits for the others.
   template <class D>
   [[gnu::cold]] void cancel(std::span<const send_op<D>> out,
-                            const std::vector<completion>& completions) const {
+                            const core::owned_array<completion>& completions) const {
     for (std::size_t i = 0; i < out.size(); ++i)
       if (completions[i].of != nullptr &&
           !queue_from(endpoint_of(out[i].peer), rank_).cancel(completions[i]))

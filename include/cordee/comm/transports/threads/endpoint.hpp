@@ -4,22 +4,22 @@
 // Where one rank of a process receives on one context: its queues, and what it blocks on.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <cordee/comm/transports/threads/spin_then_sleep.hpp>
 #include <cordee/comm/transports/threads/spsc_queue.hpp>
+#include <cordee/core/atomic.hpp>
+#include <cordee/core/owned_array.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-struct alignas(64) endpoint {            // a cache line of its own
-  std::vector<spsc_queue> queues;        // by sender
-  spin_then_sleep waiter;                // notified of packets pushed here and of completed sends
-  std::atomic<int> awaited_peer{-1};     // that this rank waits for
-  std::atomic<int> expected_source{-1};  // that its probe_any waits for, on another thread
-  std::atomic<std::uint64_t> next_ticket{0};  // drawn by senders where any source is received
+struct alignas(64) endpoint {             // a cache line of its own
+  core::owned_array<spsc_queue> queues;   // by sender
+  spin_then_sleep waiter;                 // notified of packets pushed here and of completed sends
+  core::atomic<int> awaited_peer{-1};     // that this rank waits for
+  core::atomic<int> expected_source{-1};  // that its probe_any waits for, on another thread
+  core::atomic<std::uint64_t> next_ticket{0};  // drawn by senders where any source is received
 
   /// The sender of the pending packet with the lowest ticket, or -1.
   [[nodiscard]] int first_sender() const {

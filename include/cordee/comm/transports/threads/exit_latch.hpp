@@ -4,12 +4,12 @@
 // Which threads of a team have ended.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/condition.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/pod_vector.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -19,7 +19,7 @@ class exit_latch {
   explicit exit_latch(int ranks) { ended_.resize(static_cast<std::size_t>(ranks)); }
 
   void arrive(int rank) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     ended_[static_cast<std::size_t>(rank)] = true;
     changed_.notify_all();
   }
@@ -28,8 +28,9 @@ class exit_latch {
   /// and ten times a second, since a rank that fails and does not end notifies nothing here.
   template <class Stop>
   [[gnu::cold]] void wait(const Stop& stop) {
-    std::unique_lock lock(mutex_);
-    while (!all_ended() && !stop()) changed_.wait_for(lock, std::chrono::milliseconds(100));
+    core::unique_lock lock(mutex_);
+    while (!all_ended() && !stop())
+      changed_.wait_until(lock, core::steady_nanoseconds() + 100'000'000);
   }
 
   /// The ranks that have not arrived after `timeout`; returns early if all have.
@@ -46,9 +47,9 @@ class exit_latch {
     const auto start = clock::now();
     const auto interval = std::max(timeout / 20, std::chrono::milliseconds(1));
     std::chrono::milliseconds lost{0};
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     while (!all_ended() && clock::now() < start + timeout + lost) {
-      changed_.wait_for(lock, interval);
+      changed_.wait_until(lock, (clock::now() + interval).time_since_epoch().count());
       lost = std::min<std::chrono::milliseconds>(starved(), 5 * timeout);
     }
     std::vector<int> ranks;
@@ -64,7 +65,7 @@ class exit_latch {
     return true;
   }
 
-  std::mutex mutex_;
+  core::mutex mutex_;
   core::condition changed_;
   core::pod_vector<bool> ended_;  // by rank
 };

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -22,6 +21,8 @@
 
 #include <cordee/comm/transports/threads/spin_then_sleep.hpp>
 #include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
+#include <cordee/core/owned_array.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -130,7 +131,7 @@ class alignas(64) shared_mean {
   };
   struct alignas(64) rank_entry {
     std::uint64_t barriers = 0;  // the owner's count; the buffers in use are those of the last one
-    std::atomic<std::uint64_t> arrived_at{0};
+    core::atomic<std::uint64_t> arrived_at{0};
     std::array<vector_ref, 2> published;
     alignas(64) std::array<std::array<std::byte, short_bytes>, 2> copies;
   };
@@ -199,9 +200,9 @@ class alignas(64) shared_mean {
     }
   }
 
-  std::vector<rank_entry> entries_;
+  core::owned_array<rank_entry> entries_;
   const std::uint64_t ranks_;
-  std::atomic<std::uint64_t> arrivals_{0};
+  core::atomic<std::uint64_t> arrivals_{0};
   spin_then_sleep waiter_;
 };
 

@@ -4,12 +4,11 @@
 // How threads wait for each other: they poll, yielding, and then sleep on a condition variable.
 #pragma once
 
-#include <atomic>
-#include <mutex>
-
 #include <cordee/core/algorithm.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/condition.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -31,7 +30,7 @@ class spin_then_sleep {
   /// sleeper only after the count is read here evaluates ready() before it sleeps.
   void notify_all() {
     if (sleepers_ == 0) return;
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     changed_.notify_all();
   }
 
@@ -45,15 +44,15 @@ class spin_then_sleep {
       core::yield();
       if (ready(argument)) return;
     } while (std::chrono::steady_clock::now() < spin_end);
-    std::unique_lock lock(mutex_);
+    core::unique_lock lock(mutex_);
     ++sleepers_;
     while (!ready(argument) && std::chrono::steady_clock::now() < start + timeout)
-      changed_.wait_until(lock, start + timeout);
+      changed_.wait_until(lock, (start + timeout).time_since_epoch().count());
     --sleepers_;
   }
 
-  std::atomic<int> sleepers_{0};
-  std::mutex mutex_;
+  core::atomic<int> sleepers_{0};
+  core::mutex mutex_;
   core::condition changed_;
 };
 

@@ -11,14 +11,14 @@
 // awaits.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/mutex.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -26,10 +26,10 @@ struct packet;
 
 /// Of a packet that points into the sender's memory; on the sender's stack.
 struct completion {
-  packet* of = nullptr;           // nullptr: there is nothing to wait for
-  bool claimed = false;           // guarded by the queue's mutex; then `of` is the consumer's
-  bool failed = false;            // written by the consumer before done: it could not consume
-  std::atomic<bool> done{false};  // the consumer's last access
+  packet* of = nullptr;            // nullptr: there is nothing to wait for
+  bool claimed = false;            // guarded by the queue's mutex; then `of` is the consumer's
+  bool failed = false;             // written by the consumer before done: it could not consume
+  core::atomic<bool> done{false};  // the consumer's last access
 };
 
 struct packet {
@@ -39,7 +39,7 @@ struct packet {
   std::vector<std::byte> copy;
   bool canceled = false;     // guarded by the queue's mutex
   std::uint64_t ticket = 0;  // orders the packets of all senders, where any source is received
-  std::atomic<packet*> next{nullptr};
+  core::atomic<packet*> next{nullptr};
 };
 
 class spsc_queue {
@@ -72,7 +72,7 @@ class spsc_queue {
 
   /// Returns whether the consumer has not claimed the packet, and never will.
   bool cancel(const completion& awaited) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     if (!awaited.claimed) awaited.of->canceled = true;
     return !awaited.claimed;
   }
@@ -87,7 +87,7 @@ class spsc_queue {
   bool try_claim() {
     const packet& p = *front();
     if (p.awaited == nullptr) return true;
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     if (!p.canceled) p.awaited->claimed = true;
     return !p.canceled;
   }
@@ -115,8 +115,8 @@ class spsc_queue {
 
   packet *oldest_ = new packet, *last_ = oldest_, *popped_seen_ = oldest_;
   std::size_t packets_ = 1;
-  alignas(64) std::atomic<packet*> popped_{oldest_};
-  std::mutex mutex_;
+  alignas(64) core::atomic<packet*> popped_{oldest_};
+  core::mutex mutex_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -5,7 +5,6 @@
 // first failure.
 #pragma once
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -18,9 +17,11 @@
 #include <cordee/comm/transports/threads/shared_mean.hpp>
 #include <cordee/comm/transports/threads/starved_time.hpp>
 #include <cordee/comm/transports/transport.hpp>
+#include <cordee/core/atomic.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/owned_array.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -33,7 +34,7 @@ class thread_world {
         endpoints_(static_cast<std::size_t>(ranks * context_count)),
         means_{shared_mean(ranks), shared_mean(ranks), shared_mean(ranks), shared_mean(ranks)},
         left_(static_cast<std::size_t>(ranks)) {
-    for (endpoint& e : endpoints_) e.queues = std::vector<spsc_queue>(left_.size());
+    for (endpoint& e : endpoints_) e.queues = core::owned_array<spsc_queue>(left_.size());
   }
   thread_world(const thread_world&) = delete;
   thread_world& operator=(const thread_world&) = delete;
@@ -150,9 +151,9 @@ class thread_world {
     for (shared_mean& m : means_) m.notify_all();
   }
 
-  std::vector<endpoint> endpoints_;
+  core::owned_array<endpoint> endpoints_;
   shared_mean means_[context_count];
-  std::vector<std::atomic<bool>> left_;
+  core::owned_array<core::atomic<bool>> left_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -10,8 +10,8 @@
 
 #include <cstring>
 
-#include <cordee/core/algorithm.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/engines/default.hpp>
@@ -166,8 +166,7 @@ struct reference_wgrad_sum {
 template <Number N>
 void reference_pack(const convolution_problem& p, const precision::wide<N>* master, N* packed,
                     cpu::stream) {
-  std::transform(master, master + p.weights(), packed,
-                 [](precision::wide<N> w) { return precision::rounded<N>(w); });
+  for (std::size_t k = 0; k < p.weights(); ++k) packed[k] = precision::rounded<N>(master[k]);
 }
 
 /// x (samples, C, H, W), packed (K, C, R, S), y (samples, K, I, J)
