@@ -165,21 +165,11 @@ class cudnn_fused_places {
     std::optional<cudnn_fused_pass> pass;
   };
 
-  using tuple = std::array<int, 12>;
+  using tuple = std::pair<std::array<int, 7>, std::array<int, 5>>;
   static tuple as_tuple(const cudnn_place& at) {
-    const convolution_problem& p = at.p;
-    return {static_cast<int>(at.kind),
-            p.in.channels,
-            p.in.height,
-            p.in.width,
-            p.filters,
-            p.window,
-            p.stride,
-            p.padding,
-            at.samples,
-            static_cast<int>(at.type),
-            at.settings.deterministic,
-            at.settings.tf32};
+    return {as_array(at.p),
+            {static_cast<int>(at.kind), at.samples, static_cast<int>(at.type),
+             at.settings.deterministic, at.settings.tf32}};
   }
   static std::string choice_of(const decided& place) {
     return place.pass ? concat("fused ", place.plan) : "plain";

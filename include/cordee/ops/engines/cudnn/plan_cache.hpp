@@ -11,11 +11,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -24,6 +26,11 @@
 #include <cordee/ops/engines/cudnn/plan.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
+
+/// What tells convolutions apart, as a part of a map's key.
+inline std::array<int, 7> as_array(const convolution_problem& p) {
+  return {p.in.channels, p.in.height, p.in.width, p.filters, p.window, p.stride, p.padding};
+}
 
 /// Measures milliseconds of work on a stream, for each of `runs` in a row. One more run precedes
 /// the first event: on an idle stream the host's time to launch would count.
@@ -101,22 +108,11 @@ class cudnn_plan_cache {
   static constexpr std::size_t candidates = 12;
   static constexpr int measurements = 2, runs = 3;  // the least of the means is taken
 
-  using tuple = std::array<int, 13>;
+  using tuple = std::pair<std::array<int, 7>, std::array<int, 6>>;
   static tuple as_tuple(const cudnn_plan_key& key) {
-    const convolution_problem& p = key.p;
-    return {p.in.channels,
-            p.in.height,
-            p.in.width,
-            p.filters,
-            p.window,
-            p.stride,
-            p.padding,
-            key.samples,
-            static_cast<int>(key.pass),
-            static_cast<int>(key.data_type),
-            key.accumulate,
-            key.settings.deterministic,
-            key.settings.tf32};
+    return {as_array(key.p),
+            {key.samples, static_cast<int>(key.pass), static_cast<int>(key.data_type),
+             key.accumulate, key.settings.deterministic, key.settings.tf32}};
   }
 
   template <device::CudaStream S>
