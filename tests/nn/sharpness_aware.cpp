@@ -169,6 +169,46 @@ TEST_CASE("sharpness_aware: the gradient of a network is that of the weights uph
   CHECK(size > 1e-3);
 }
 
+TEST_CASE("sharpness_aware: between second passes, LookSAM's |g| is that of all micro-batches") {
+  using net = resnet<8, fp64, cpu, resnet_options{.image = {3, 8, 8}, .classes = 4}, reference>;
+  network_fixture<net> plain(6);
+  network_fixture<sharpness_aware<net>> looks(6);
+  plain.labels = looks.labels = {0, 1, 2, 3, 0, 1};
+  looks.net.sharpness = {.radius = 0.3, .period = 2, .reuse = 0.5};
+  std::array<step_info, 1> info{};
+  const auto pass = [&](auto& of, std::size_t first, std::size_t count, write_mode mode) {
+    batch<cpu> some = of.samples(first, count, 6);
+    some.info = {info.data(), info.size()};
+    of.forward(some);
+    of.backward(mode);
+  };
+  const auto norm = [](const auto& x) {
+    double squares = 0;
+    for (const segment& s : net::segments().first(net::tensors()))
+      for (std::size_t i = s.offset; i < s.end(); ++i) squares += x[i] * x[i];
+    return std::sqrt(squares);
+  };
+  pass(looks, 0, 6, write_mode::overwrite);
+  const std::vector<double> v = looks.net.state(looks.packed);
+  info[0].step = 1;
+  double of_each = 0;
+  for (const std::size_t k : {0u, 1u, 2u}) {
+    pass(looks, 2 * k, 2, k == 0 ? write_mode::overwrite : write_mode::add);
+    pass(plain, 2 * k, 2, write_mode::overwrite);
+    of_each += norm(plain.gradients());
+  }
+  for (const std::size_t k : {0u, 1u, 2u})
+    pass(plain, 2 * k, 2, k == 0 ? write_mode::overwrite : write_mode::add);
+  const double of_sum = norm(plain.gradients());
+  CHECK(of_each > 1.2 * of_sum);  // else this test says nothing
+  double error = 0;
+  for (const segment& s : net::segments().first(net::tensors()))
+    for (std::size_t i = s.offset; i < s.end(); ++i)
+      error = std::max(error, std::abs(plain.gradients()[i] + 0.5 * of_sum / norm(v) * v[i] -
+                                       looks.gradients()[i]));
+  CHECK(error < 1e-12 * of_sum);
+}
+
 TEST_CASE("sharpness_aware: where the gradient is 0, so is the way uphill") {
   // At its center T4 has no gradient: nothing moves, and nothing is NaN.
   quadratic<fp64> model;

@@ -13,9 +13,10 @@
 //                              g + reuse (|g| / |v|) v, without a second pass
 //
 // Each rank climbs by its own gradient of each micro-batch (m-sharpness), so nothing more is
-// exchanged. Where |g| is 0, so is e. The second pass has the dropout of the first; running
-// statistics and metrics are those at w. A step with h costs two. With LookSAM the exchange waits
-// for the whole of backward; v, of this rank, is part of run_state. CPU only.
+// exchanged. Where |g| is 0, so is e. LookSAM's v is the sum over micro-batches, and |g| between is
+// that of their sum: noise makes each one's much longer. The second pass has the dropout of the
+// first; running statistics and metrics are those at w. A step with h costs two. With LookSAM the
+// exchange waits for the whole of backward; v, of this rank, is part of run_state. CPU only.
 #pragma once
 
 #include <concepts>
@@ -135,10 +136,7 @@ class sharpness_aware : public Net {
       keep_direction(trained, step, s);
       add(trained, uphill_, uphill_, 0, gradients, s);
     } else {
-      const double share =
-          sharpness.reuse *
-          detail::core::sqrt(product(trained, first_, first_, s) / squared_direction_);
-      add(trained, first_, direction_, detail::core::isfinite(share) ? share : 0, gradients, s);
+      add_with_direction(trained, step, gradients, s);
     }
     for (std::size_t k = trained.size(); k-- > 0;) ready(k);
   }
@@ -164,6 +162,7 @@ class sharpness_aware : public Net {
     const std::span<const segment> all = Net::segments();
     const std::size_t size = all.empty() ? 0 : detail::core::align_up(all.back().end());
     has_direction_ = !numbers.empty();
+    direction_step_ = sum_step_ = -1;
     if (!has_direction_) return;
     expects(sharpness.period > 1 && numbers.size() == size,
             "sharpness_aware: the saved direction is of another network or another period");
@@ -227,6 +226,19 @@ class sharpness_aware : public Net {
     squared_direction_ = product(trained, direction_, direction_, s);
     has_direction_ = detail::core::isfinite(squared_direction_);
   }
+  // to <- to + g + the change of reuse (|sum of g| / |v|) v by this micro-batch
+  void add_with_direction(std::span<const segment> trained, std::int64_t step, span_on<real, D> to,
+                          stream s) {
+    const auto sum = uphill_.span();
+    if (step != sum_step_) std::fill_n(sum.data, sum.size, real{}), share_ = 0;
+    sum_step_ = step;
+    add(trained, first_, first_, 0, sum, s);
+    const double share =
+        sharpness.reuse *
+        detail::core::sqrt(product(trained, uphill_, uphill_, s) / squared_direction_);
+    const double before = std::exchange(share_, detail::core::isfinite(share) ? share : 0);
+    add(trained, first_, direction_, share_ - before, to, s);
+  }
   // to <- to + x + scale y
   static void add(std::span<const segment> trained, const plane_buffer& x, const plane_buffer& y,
                   double scale, span_on<real, D> to, stream s) {
@@ -252,7 +264,8 @@ class sharpness_aware : public Net {
   packed_parameters uphill_packed_;
   plane_buffer first_, uphill_, uphill_plane_, direction_;  // g; T^2 g, h; w + e; v
   double squared_direction_ = 0;
-  std::int64_t direction_step_ = -1;
+  double share_ = 0;  // of v in the gradients of step sum_step_ so far
+  std::int64_t direction_step_ = -1, sum_step_ = -1;
   bool has_direction_ = false;
   span_on<real, D> plane_{};  // of the last forward pass, with its batch and metrics
   batch_type_ batch_{};
