@@ -114,9 +114,11 @@ int main(int argc, char** argv) {
     p.ranks = o.positive("ranks", 8, "of local SGD and gossip");
     p.period = o.positive("period", 8, "local steps between averages");
     p.micro = o.positive("micro", 128, "images of a micro-batch: batch norm's and LookSAM's");
+    const int workers = o.positive("workers", cpu::default_workers(), "threads of a single rank");
     const int seeds = o.positive("seeds", 3, "runs of the best learning rate");
     const bool augments = o.flag("augment", "crops, and flips, at random");
     o.done();
+    const cpu::worker_limit limit(workers);
     science::results table(out,
                            "method,augmentation,epochs,batch,learning_rate,seed,value,seconds");
     const pad_crop_flip augmentation =
