@@ -116,6 +116,24 @@ TEST_CASE("await_peers: it returns when the operation is ready, without an inspe
   CHECK(control.polls == 0);
 }
 
+TEST_CASE("await_peers: an operation's own idle() waits between polls, without the mutex") {
+  struct idling : fake_operation {
+    std::mutex& mutex;
+    int idles = 0;
+    [[nodiscard]] bool ready() const { return idles == 7; }
+    void idle() {
+      CHECK(mutex.try_lock());
+      mutex.unlock();
+      ++idles;
+    }
+  };
+  std::mutex mutex;
+  idling op{{}, mutex};
+  fake_control control;
+  CHECK(error_message([&] { await_peers(op, control, mutex, limits); }) == "");
+  CHECK(op.idles == 7);
+}
+
 TEST_CASE(
     "await_peers: the deadline fails the run with the operation, the option and the context") {
   fake_operation op;

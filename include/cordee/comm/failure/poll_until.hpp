@@ -36,11 +36,15 @@ bool poll_until(const Ready& ready, wait_timer::clock::duration timeout,
   }
 }
 
-/// Yields in the first millisecond of a wait and sleeps after that: computing threads need the
-/// core.
+/// How long a wait sleeps before it polls again: computing threads need the core.
+inline constexpr std::chrono::microseconds poll_interval{50};
+/// How long a wait polls without a pause before it calls idle().
+inline constexpr std::chrono::microseconds spin_before_idle{20};
+
+/// Yields in the first millisecond of a wait and sleeps after that.
 inline void back_off(wait_timer::clock::duration waited) {
   if (waited < std::chrono::milliseconds(1)) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::microseconds(50));
+  std::this_thread::sleep_for(poll_interval);
 }
 
 struct wait_limits {
@@ -78,6 +82,9 @@ int left_peer_among(const Control& control, const Batch& batch) {
 ///   inspect()    throws where a message has arrived whose size is not what is expected
 ///   left_peer()  a peer of the operation that has left the run, or -1
 ///   describe()   "rank 1 to send 16 bytes on context 0"
+///   idle()       optional, and without the mutex: blocks until ready() may have changed, for the
+///                poll interval at most. No yield comes before it: where threads compete for cores,
+///                Linux gives away a whole time slice with one, some 4 ms
 /// and of the control channel poll(), first_failure, fail(cause, stalled). All calls are made with
 /// the mutex held. Throws error where the run has failed, or fails now.
 template <class Wait, class Control, class Mutex>
@@ -91,7 +98,11 @@ class peer_wait {
         timer_(wait_timer::clock::now(), limits.inspect_every, limits.left_grace) {}
 
   void run() {
-    for (wait_timer::clock::duration waited{}; !poll(waited);) back_off(waited);
+    for (wait_timer::clock::duration waited{}; !poll(waited);)
+      if constexpr (!requires { wait_.idle(); })
+        back_off(waited);
+      else if (waited > spin_before_idle)
+        wait_.idle();
   }
 
  private:

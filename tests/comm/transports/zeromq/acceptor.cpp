@@ -98,6 +98,27 @@ TEST_CASE("zeromq_acceptor: ranks with the secret join once, and their frames ar
   CHECK(f.acceptor.disconnected_ranks().empty());
 }
 
+TEST_CASE("zeromq_acceptor: a frame that arrives ends await(), and without one the time does") {
+  fixture f;
+  const dealer one(f.context, f.endpoint());
+  one.send(zeromq_hello{1, "the run's secret"}.serialize());
+  f.poll_for(200ms);
+  const auto start = std::chrono::steady_clock::now();
+  f.acceptor.await(200ms);
+  CHECK(std::chrono::steady_clock::now() - start >= 200ms);
+  std::thread later([&] {
+    std::this_thread::sleep_for(100ms);
+    one.send("frame");
+  });
+  while (f.received.empty() && std::chrono::steady_clock::now() - start < 8s) {
+    f.acceptor.await(900ms);
+    f.poll();
+  }
+  later.join();
+  CHECK(f.received == std::vector<std::string>{"1:frame"});
+  CHECK(std::chrono::steady_clock::now() - start < 900ms);
+}
+
 TEST_CASE("zeromq_acceptor: ranks join over IPv6, at one address and at all") {
   if (!support::has_ipv6()) return;
   for (const std::string listen : {"::1", "[::1]", "*"}) {

@@ -10,10 +10,12 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <set>
 #include <string>
@@ -21,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cordee/comm/transports/bootstrap/relay.hpp>
@@ -59,11 +62,21 @@ class zeromq_acceptor {
     const std::size_t slashes = text.find("//"), colon = text.rfind(':');
     address_ = without_brackets(std::string(text.substr(slashes + 2, colon - slashes - 2)));
     port_ = std::atoi(bound.data() + colon + 1);
+    size = sizeof descriptor_;
+    zeromq_expects(zmq_getsockopt(socket_.get(), ZMQ_FD, &descriptor_, &size) == 0,
+                   "zmq_getsockopt");
   }
 
   /// "0.0.0.0" or "::" where it listens at all addresses of this host.
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] int port() const { return port_; }
+  /// Blocks until something may have arrived since the last receive(), for less than 1 s. By any
+  /// thread, also beside others: it may miss what another one has received.
+  void await(std::chrono::microseconds longest) const {
+    pollfd arrival{descriptor_, POLLIN, 0};
+    const timespec limit{0, longest.count() * 1000};
+    ::ppoll(&arrival, 1, &limit, nullptr);
+  }
   /// "rank 1, rank 3"; empty if all have joined.
   [[nodiscard]] std::string not_joined() const {
     std::string text;
@@ -180,7 +193,7 @@ class zeromq_acceptor {
   std::vector<int> disconnected_ranks_;
   zeromq_socket socket_, monitor_;
   std::string address_;
-  int port_ = 0;
+  int port_ = 0, descriptor_ = -1;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

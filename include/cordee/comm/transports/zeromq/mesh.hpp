@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -130,6 +131,8 @@ class zeromq_mesh {
         c.arrived.push_back({*h, next_number_++, std::move(m)});
     });
   }
+  /// See acceptor.
+  void await(std::chrono::microseconds longest) const { acceptor_.await(longest); }
   /// The ranks whose connections have closed.
   [[nodiscard, gnu::cold]] const std::vector<int>& disconnected_ranks() {
     acceptor_.watch();

@@ -164,6 +164,7 @@ class zeromq_world {
     }
     static constexpr bool started() { return true; }
     void inspect() const { world.check_connections(); }
+    void idle() const { world.mesh_->await(poll_interval); }
     [[nodiscard]] int left_peer() const { return left_peer_among(world.control_, batch); }
     [[nodiscard]] std::string describe() const { return batch.describe_pending(); }
   };
@@ -180,6 +181,7 @@ class zeromq_world {
     }
     static constexpr bool started() { return true; }
     void inspect() const { world.check_connections(); }
+    void idle() const { world.mesh_->await(poll_interval); }
     [[nodiscard]] int left_peer() const { return left_peer_of(world.control_, expected); }
     [[nodiscard]] std::string describe() const { return describe_sources(expected, context); }
   };
