@@ -24,6 +24,10 @@ TEST_CASE("GPU: sharded updates, and masters, give all ranks the same bits, and 
   trains_alike(gpu{}, [](threads comm) { return sharded{two_shot{comm}, true}; });
 }
 
+TEST_CASE("GPU: power_sgd leaves all ranks with the same bits, near the CPU's") {
+  low_rank_alike(gpu{});
+}
+
 TEST_CASE("GPU: decentlam mixes with its neighbours as on the CPU") {
   mixes_alike(gpu{}, [](threads comm) { return gossip{comm}; });
 }

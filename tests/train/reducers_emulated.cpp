@@ -79,6 +79,10 @@ TEST_CASE(
   trains_alike(emulated(2), [](threads comm) { return sharded{two_shot{comm}, true}; });
 }
 
+TEST_CASE("emulated GPU: power_sgd leaves all ranks with the same bits, near the CPU's") {
+  low_rank_alike(emulated(1));
+}
+
 TEST_CASE("emulated GPU: decentlam mixes with its neighbours as on the CPU") {
   mixes_alike(emulated(1), [](threads comm) { return gossip{comm}; });
 }
@@ -127,10 +131,6 @@ TEST_CASE("emulated GPU: late streams train to the same bits as immediate ones")
     return power_sgd{ring{comm}, {.rank = 1, .min_compression_rate = 1}};
   };
   const auto low_ranks = run(emulated(1), optimizer, make_low_rank);
-  CHECK(same_bits(low_ranks[0], low_ranks[1]));
-  // Far less than what is left out, which is as large as the way itself.
-  CHECK(way_error(low_ranks[0], run(cpu(1), optimizer, make_low_rank)[0], initial_weights()) <
-        10 * rounding_tolerance);
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
     const auto late_outer_steps = run(deferred(seed), outer, make_ring);
     const auto late_low_ranks = run(deferred(seed), optimizer, make_low_rank);

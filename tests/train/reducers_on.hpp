@@ -92,6 +92,23 @@ void trains_alike(const D& device, const Make& reducer) {
   }
 }
 
+/// power_sgd gives all ranks the same bits, near the CPU's: far less away than what it leaves out,
+/// which is as large as the way itself.
+template <class D>
+void low_rank_alike(const D& device) {
+  const auto make = [](threads comm) {
+    return power_sgd{ring{comm}, {.rank = 1, .min_compression_rate = 1}};
+  };
+  for (const int ranks : {2, 3}) {
+    CAPTURE(ranks);
+    const lars optimizer{.trust_coefficient = 0.02};
+    const auto on_device = weights_after(device, ranks, optimizer, make, 4);
+    const auto host = weights_after(cpu(1), ranks, optimizer, make, 4);
+    for (const auto& weights : on_device) CHECK(weights == on_device[0]);
+    CHECK(way_error(on_device[0], host[0], initial_weights()) < 10 * rounding_tolerance);
+  }
+}
+
 /// A mixing reducer leaves the ranks with different weights, which are those of the CPU.
 template <class D, class Make>
 void mixes_alike(const D& device, const Make& reducer) {
