@@ -37,9 +37,11 @@ void average_pool_forward(const extent& in, int samples, const N* x, N* y, cpu::
                             constexpr std::size_t W = register_lanes<Real, V>;
                             for (std::size_t b = first * blocks; b < last * blocks; ++b)
                               for (std::size_t lane = 0; lane < V; lane += W) {
-                                vec<Real, W> sum{};
-                                for (std::size_t p = 0; p < pixels; ++p)
-                                  sum += load<N, W>(x + (b * pixels + p) * V + lane);
+                                const N* const from = x + b * pixels * V + lane;
+                                // nvcc 13 has an internal error at a vector of zeros here
+                                vec<Real, W> sum = load<N, W>(from) + Real{0};
+                                for (std::size_t p = 1; p < pixels; ++p)
+                                  sum += load<N, W>(from + p * V);
                                 store<N, W>(y + b * V + lane, sum / static_cast<Real>(pixels));
                               }
                           });
