@@ -38,12 +38,37 @@ bool poll_until(const Ready& ready, wait_timer::clock::duration timeout,
 
 /// How long a wait sleeps before it polls again: computing threads need the core.
 inline constexpr std::chrono::microseconds poll_interval{50};
-/// How long a wait polls without a pause before it calls idle().
-inline constexpr std::chrono::microseconds spin_before_idle{20};
+/// How long a wait yields between polls before it sleeps, or blocks.
+inline constexpr std::chrono::milliseconds yield_at_most{1};
+
+/// Whether a thread that waits yields. Where threads compete for cores, Linux gives away a whole
+/// time slice with one yield, some 4 ms: after such a yield waits block, until it is tried again.
+class yield_policy {
+ public:
+  /// False for 10,000 calls after a slow yield, which are at most 0.5 s of polling.
+  [[nodiscard]] bool yields() { return blocks_ == 0 || --blocks_ == 0; }
+  /// After a yield: how long it took.
+  void note(wait_timer::clock::duration took) {
+    if (took > std::chrono::microseconds(500)) blocks_ = 10'000;
+  }
+
+ private:
+  int blocks_ = 0;
+};
+
+/// Yields, unless this thread's policy is against it: then returns false.
+inline bool yield_core() {
+  thread_local yield_policy policy;
+  if (!policy.yields()) return false;
+  const auto start = wait_timer::clock::now();
+  std::this_thread::yield();
+  policy.note(wait_timer::clock::now() - start);
+  return true;
+}
 
 /// Yields in the first millisecond of a wait and sleeps after that.
 inline void back_off(wait_timer::clock::duration waited) {
-  if (waited < std::chrono::milliseconds(1)) return std::this_thread::yield();
+  if (waited < yield_at_most) return std::this_thread::yield();
   std::this_thread::sleep_for(poll_interval);
 }
 
@@ -83,8 +108,7 @@ int left_peer_among(const Control& control, const Batch& batch) {
 ///   left_peer()  a peer of the operation that has left the run, or -1
 ///   describe()   "rank 1 to send 16 bytes on context 0"
 ///   idle()       optional, and without the mutex: blocks until ready() may have changed, for the
-///                poll interval at most. No yield comes before it: where threads compete for cores,
-///                Linux gives away a whole time slice with one, some 4 ms
+///                poll interval at most
 /// and of the control channel poll(), first_failure, fail(cause, stalled). All calls are made with
 /// the mutex held. Throws error where the run has failed, or fails now.
 template <class Wait, class Control, class Mutex>
@@ -101,7 +125,7 @@ class peer_wait {
     for (wait_timer::clock::duration waited{}; !poll(waited);)
       if constexpr (!requires { wait_.idle(); })
         back_off(waited);
-      else if (waited > spin_before_idle)
+      else if (waited > yield_at_most || !yield_core())
         wait_.idle();
   }
 
