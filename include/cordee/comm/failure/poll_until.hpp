@@ -66,9 +66,9 @@ inline bool yield_core() {
   return true;
 }
 
-/// Yields in the first millisecond of a wait and sleeps after that.
+/// Yields in the first millisecond of a wait, where yields are fast, and sleeps after that.
 inline void back_off(wait_timer::clock::duration waited) {
-  if (waited < yield_at_most) return std::this_thread::yield();
+  if (waited < yield_at_most && yield_core()) return;
   std::this_thread::sleep_for(poll_interval);
 }
 
