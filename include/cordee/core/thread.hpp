@@ -69,8 +69,13 @@ template <auto Run, class T>
 }
 
 inline void yield() noexcept { sched_yield(); }
-/// At least 1.
+/// Cores that this thread may run on: those of its affinity mask, which taskset and cpusets
+/// set. At least 1.
 [[gnu::cold]] inline int core_count() {
+#if defined(CPU_COUNT)
+  cpu_set_t allowed;  // fails with more than 1,024 cores
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+#endif
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   return cores < 1 ? 1 : static_cast<int>(cores);
 }

@@ -56,7 +56,8 @@ class cpu {
   /// Has `workers` workers, the calling thread among them; 1 if `workers` is less.
   explicit cpu(int workers) : pool_(shared_pool::make(std::max(1, workers))) {}
 
-  /// Workers of a `cpu{}` that the calling thread makes: its worker_limit, else the cores.
+  /// Workers of a `cpu{}` that the calling thread makes: its worker_limit, else the cores
+  /// of its affinity mask.
   [[nodiscard]] static int default_workers() {
     return limit() > 0 ? limit() : detail::core::core_count();
   }
