@@ -47,7 +47,8 @@ struct on_host {
   /// bytes in fp16 and bf16. It is rounded with the loss scale in it, and a number beyond the
   /// precision's range skips the step. Otherwise it is copied as it is.
   bool round_gradients = false;
-  /// Threads of the update. Range: 0 or more, else usage_error. 0: as those of `cpu{}`.
+  /// Threads of the update. Range: 0 or more, else usage_error. Default: as those of
+  /// `cpu{}`.
   int threads = 0;
 
   /// The gradients.

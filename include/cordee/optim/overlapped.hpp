@@ -47,7 +47,8 @@ struct overlapped {
 
   Optimizer optimizer{};  ///< The outer steps.
   /// Steps from where an average begins to where it is accepted. Unit: steps. Range: 1 or more, and
-  /// less than from one fragment's average to the next one's, period / fragments; else usage_error.
+  /// less than from one fragment's average to the next one's, period / fragments, else
+  /// usage_error.
   int steps = 1;
 
   /// As the outer steps; proposes d.
