@@ -66,7 +66,8 @@ struct preactivation {
         body::out(In) == In,
         "preactivation: input and output extents must be equal; change them between blocks");
     const auto inner = body::template bind<B, In>(to);
-    return preactivation_node<B, std::remove_const_t<decltype(inner)>>{inner, In, to.activations++};
+    return preactivation_node<B, std::remove_const_t<decltype(inner)>>{
+        inner, In, to.add_activation(sizeof(typename B::number) * B::numbers(In))};
   }
 };
 

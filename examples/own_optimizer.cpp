@@ -3,10 +3,11 @@
 //
 // An optimizer of your own: Signum (Bernstein et al. 2018), signSGD with momentum, which is not in
 // the library. It trains a small network over a ring; wrapped in `local_steps` it would do Local
-// SGD, unchanged.
+// SGD, unchanged. --check tests it by the laws of optimizers.
 #include <cstdio>
 
 #include <cordee/cordee.hpp>
+#include <cordee/testing/optimizer_laws.hpp>
 
 #include "options.hpp"
 
@@ -68,6 +69,12 @@ static_assert(OptimizerOn<signum, float, cpu>);
 using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<32, 3, 2>,
                           batch_norm<relu>, global_average_pool, linear<10>>;
 
+void check(const signum& optimizer) {
+  const std::string violation = optimizer_laws(optimizer);
+  if (!violation.empty()) throw error(violation);
+  std::printf("signum obeys the laws\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -84,7 +91,9 @@ int main(int argc, char** argv) {
     const double decay = o.number("decay", 0.1, "weight decay");
     const double beta = o.number("beta", 0.9, "share of m that a step keeps");
     const std::uint64_t seed = o.seed();
+    const bool only_check = o.flag("check", "test the optimizer by its laws, train nothing");
     o.done();
+    if (only_check) return check({.beta = beta, .weight_decay = decay});
 
     const idx images{at + "/t10k-images-idx3-ubyte", at + "/t10k-labels-idx1-ubyte"};
     const auto [training, held_out] = split(images, 0.1, 1);
