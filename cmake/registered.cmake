@@ -6,7 +6,7 @@
 # Usage: cmake -D ROOT=<folder that contains cordee/> -D README=<README.md> -P registered.cmake
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/components.cmake)
-set(system "^[a-z_]+$|^(sys|netinet)/[a-z]+[.]h$|^bits/std_function[.]h$|^zlib[.]h$|^(arm_neon|cpuid|cxxabi|dirent|fcntl|ifaddrs|immintrin|netdb|poll|pthread|sched|signal|stddef|stdint|unistd)[.]h$")
+set(system "^[a-z_]+$|^(sys|netinet)/[a-z]+[.]h$|^bits/[a-z_]+[.]h$|^zlib[.]h$|^(arm_neon|cpuid|cxxabi|dirent|fcntl|ifaddrs|immintrin|netdb|poll|pthread|sched|signal|stddef|stdint|unistd)[.]h$")
 file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
 set(all ${headers})
 foreach(component IN LISTS cordee_components)

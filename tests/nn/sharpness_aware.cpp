@@ -174,7 +174,7 @@ TEST_CASE("sharpness_aware: between second passes, LookSAM's |g| is that of all 
   network_fixture<net> plain(6);
   network_fixture<sharpness_aware<net>> looks(6);
   plain.labels = looks.labels = {0, 1, 2, 3, 0, 1};
-  looks.net.sharpness = {.radius = 0.3, .period = 2, .reuse = 0.5};
+  looks.net.sharpness = detail::nn::sharpness_options{.radius = 0.3, .period = 2, .reuse = 0.5};
   std::array<step_info, 1> info{};
   const auto pass = [&](auto& of, std::size_t first, std::size_t count, write_mode mode) {
     batch<cpu> some = of.samples(first, count, 6);
