@@ -74,8 +74,10 @@ struct network {
     own.promise(p.next);
     p.awaited.erase(id);
     if (!p.awaited.empty()) return;
-    for (const member& m : p.next.members)  // one that has left meanwhile is missing at its server
-      if (processes[m.id - 1].promised().back() != p.next) return;
+    for (const member& m : p.next.members) {  // one that has left is missing at its server
+      const auto promised = processes[m.id - 1].promised();
+      if (promised.empty() || promised.back() != p.next) return;
+    }
     formed.push_back(p.next);
     for (const member& m : p.next.members)
       if (chance(informed)) processes[m.id - 1].form(p.next);
