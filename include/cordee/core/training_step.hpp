@@ -181,7 +181,7 @@ struct metrics {
   [[nodiscard]] constexpr double mean_loss() const {
     return count ? loss / static_cast<double>(count) : 0;
   }
-  /// Share of samples that `top1` counts, 0 .. 1; 0 without samples, NaN if they are not counted.
+  /// Top-1 accuracy, 0 to 1; 0 without samples, NaN if they are not counted.
   [[nodiscard]] constexpr double accuracy() const { return share(top1); }
   /// As `accuracy`, of `top5`.
   [[nodiscard]] constexpr double top5_accuracy() const { return share(top1 < 0 ? top1 : top5); }

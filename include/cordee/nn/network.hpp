@@ -76,8 +76,8 @@ class network
 
   /// Loss with its options, which the trainer tests when it is made.
   L loss{};
-  /// Share of numbers that dropout layers set to zero in training. Range: 0 <= dropout_rate < 1,
-  /// and 0 without a dropout layer, else usage_error.
+  /// Probability that dropout sets a number to zero, in training. Range: 0 <= dropout_rate < 1, and
+  /// 0 without a dropout layer, else usage_error.
   double dropout_rate = 0;
   /// Options of int8's ranges and what passes observe; empty in other precisions.
   detail::nn::quantization_of<P, D> quantization;

@@ -57,17 +57,17 @@ struct adam {
   static constexpr int slots = 2;                       ///< The moments m and v.
   static constexpr bool capturable = true;              ///< See OptimizerOn.
 
-  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta1 = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the second moment v. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta2 = 0.999;
   /// Added to the root of v^. Range: finite, above 0, else usage_error. Default: as Kingma and Ba
   /// 2014.
   double epsilon = 1e-8;
-  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error. Default: as
-  /// PyTorch.
+  /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
+  /// Default: as PyTorch.
   double weight_decay = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 

@@ -138,11 +138,11 @@ struct adamp {
   static constexpr int slots = 2;                       ///< The moments m and v.
   static constexpr bool whole_tensors = true;           ///< The projection is of whole rows.
 
-  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta1 = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the second moment v. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta2 = 0.999;
   /// Added to the root of v^ and to |w|. Range: finite, above 0, else usage_error. Default: as
   /// Kingma and Ba 2014.

@@ -207,11 +207,11 @@ struct adamw {
   static constexpr int direction_slots = 1;  ///< v alone, which `write_direction` updates.
   static constexpr bool capturable = true;   ///< See OptimizerOn.
 
-  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta1 = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the second moment v. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta2 = 0.999;
   /// Added to the root of v^. Range: finite, above 0, else usage_error. Default: as Kingma and Ba
   /// 2014.

@@ -105,13 +105,13 @@ struct adan {
   static constexpr int slots = 4;           ///< The moments m, v, n, and the gradient before.
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
-  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as the
+  /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as the
   /// authors' code.
   double beta1 = 0.98;
-  /// Share of v that a step keeps, and the weight of the gradient's change. Range: 0 <= beta2 < 1,
-  /// else usage_error. Default: as the authors' code.
+  /// Decay rate of v, the mean of the gradient's change, and the weight of that change in the step.
+  /// Range: 0 <= beta2 < 1, else usage_error. Default: as the authors' code.
   double beta2 = 0.92;
-  /// Share of n that a step keeps. Range: 0 <= beta3 < 1, else usage_error. Default: as the
+  /// Decay rate of n, the second moment. Range: 0 <= beta3 < 1, else usage_error. Default: as the
   /// authors' code.
   double beta3 = 0.99;
   /// Added to the root of n^. Range: finite, above 0, else usage_error. Default: as the authors'

@@ -207,16 +207,17 @@ struct basic_lamb {
   static constexpr norms_needed norms = norms_needed::before_accept;  ///< Weight norms.
   static constexpr bool capturable = true;                            ///< See OptimizerOn.
 
-  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta1 = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the second moment v. Range: 0 <= beta2 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta2 = 0.999;
   /// Added to the root in u. Range: finite, above 0, else usage_error. Default: as Google's BERT;
   /// DeepSpeed for `deepspeed_lamb`.
   double epsilon = Form::epsilon;
-  /// Factor of w in u. Range: finite, 0 or more, else usage_error. Default: as Google's BERT.
+  /// Weight decay: the factor of w in u. Range: finite, 0 or more, else usage_error. Default: as
+  /// Google's BERT.
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
   kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a ratio; the others have ratio 1.
@@ -275,9 +276,9 @@ struct basic_lamb {
 
 }  // namespace detail::optim
 
-/// LAMB that adapts the weights alone, as Google's BERT.
+/// LAMB with trust ratios for weights only, as Google's BERT.
 using lamb = detail::optim::basic_lamb<detail::optim::lamb_form>;
-/// LAMB that adapts every segment, as the paper, optax and NVIDIA's code.
+/// LAMB with a trust ratio for every segment, as the paper, optax and NVIDIA's code.
 using nvlamb = detail::optim::basic_lamb<detail::optim::nvlamb_form>;
 /// `lamb` with a ratio of at most 1, as timm's trust_clip.
 using lambc = detail::optim::basic_lamb<detail::optim::lambc_form>;

@@ -132,17 +132,17 @@ struct lans {
   static constexpr norms_needed norms = norms_needed::before_accept;  ///< Weight norms.
   static constexpr bool capturable = true;                            ///< See OptimizerOn.
 
-  /// Share of m that a step keeps, and of r in the step. Range: 0 <= beta1 < 1, else usage_error.
-  /// Default: as Zheng et al. 2020.
+  /// Decay rate of the first moment m, and the weight of r in the step. Range: 0 <= beta1 < 1, else
+  /// usage_error. Default: as Zheng et al. 2020.
   double beta1 = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Zheng et
-  /// al. 2020.
+  /// Decay rate of the second moment v. Range: 0 <= beta2 < 1, else usage_error. Default: as Zheng
+  /// et al. 2020.
   double beta2 = 0.999;
   /// Added to the root in r and c. Range: finite, above 0, else usage_error. Default: as the
   /// authors' code.
   double epsilon = 1e-6;
-  /// Factor of w in r and c. Range: finite, 0 or more, else usage_error. Default: as the authors'
-  /// code.
+  /// Weight decay: the factor of w in r and c. Range: finite, 0 or more, else usage_error. Default:
+  /// as the authors' code.
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
   /// Kinds of segments with ratios; the others have ratio 1. Default: as Zheng et al. 2020.

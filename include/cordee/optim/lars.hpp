@@ -205,12 +205,13 @@ struct basic_lars {
   static constexpr norms_needed norms = norms_needed::before_accept;
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
-  /// Share of v that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
+  /// Momentum: the decay rate of v; 0: none. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
-  /// Factor of w in d (L2), and so in the ratio. Range: finite, 0 or more, else usage_error.
+  /// L2 penalty: this times w is added to d, and so enters the ratio. Range: finite, 0 or more,
+  /// else usage_error.
   double weight_decay = 1e-4;
-  /// Factor of the ratio. Range: finite, above 0, else usage_error. Default: as timm, optax and
-  /// Google's TPU code; apex for `larc`.
+  /// Trust coefficient eta, a factor of the ratio. Range: finite, above 0, else usage_error.
+  /// Default: as timm, optax and Google's TPU code; apex for `larc`.
   double trust_coefficient = Form::trust_coefficient;
   /// Added to the ratio's denominator. Range: finite, 0 or more, else usage_error. Default: as each
   /// form's source at the header's top.

@@ -66,11 +66,10 @@ struct lion {
   static constexpr int slots = 1;                       ///< The momentum m.
   static constexpr bool capturable = true;              ///< See OptimizerOn.
 
-  /// Share of m in the direction. Range: 0 <= beta1 < 1, else usage_error. Default: as Chen et al.
-  /// 2023.
+  /// Interpolation factor: the weight of m in the direction. Range: 0 <= beta1 < 1, else
+  /// usage_error. Default: as Chen et al. 2023.
   double beta1 = 0.9;
-  /// Share of m that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as Chen et al.
-  /// 2023.
+  /// Decay rate of m. Range: 0 <= beta2 < 1, else usage_error. Default: as Chen et al. 2023.
   double beta2 = 0.99;
   /// Decoupled decay: the share of w that a step at learning rate 1 removes. Range: finite, 0 or
   /// more, else usage_error. Default: as the authors' code.

@@ -67,8 +67,8 @@ struct lookahead {
   /// Steps between two updates of the slow weights. Unit: applied steps. Range: 1 or more, else
   /// usage_error.
   int period = 5;
-  /// Share of the way to the fast weights that the slow ones go. Range: 0 < rate <= 1, else
-  /// usage_error.
+  /// Interpolation factor: how far the slow weights move to the fast ones (alpha). Range: 0 < rate
+  /// <= 1, else usage_error.
   double rate = 0.5;
 
   /// Proposes as the wrapped optimizer.

@@ -100,11 +100,11 @@ struct one_bit_adam {
   static constexpr bool compresses_momentum = true;
   static constexpr bool whole_tensors = true;  ///< Each rank needs all of m: not over sharded.
 
-  /// Share of m that a step keeps. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma and
-  /// Ba 2014.
+  /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma
+  /// and Ba 2014.
   double beta1 = 0.9;
-  /// Share of v that a step of the warm-up keeps. Range: 0 <= beta2 < 1, else usage_error. Default:
-  /// as Kingma and Ba 2014.
+  /// Decay rate of the second moment v, during warm-up. Range: 0 <= beta2 < 1, else usage_error.
+  /// Default: as Kingma and Ba 2014.
   double beta2 = 0.999;
   /// Added to the root of v. Range: finite, above 0, else usage_error. Default: as Kingma and Ba
   /// 2014.

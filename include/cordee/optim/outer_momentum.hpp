@@ -77,8 +77,8 @@ struct outer_step {
 
 /// The outer steps; see outer_momentum.
 struct outer_options {
-  /// Share of b that an outer step keeps. Range: 0 <= momentum < 1, else usage_error. Default: as
-  /// Douillard et al. 2023.
+  /// Momentum of the outer steps: the decay rate of b. Range: 0 <= momentum < 1, else usage_error.
+  /// Default: as Douillard et al. 2023.
   double momentum = 0.9;
   /// Learning rate of the outer steps; 1 without momentum is the mean. Range: finite, above 0, else
   /// usage_error. Default: as Douillard et al. 2023.
@@ -87,8 +87,8 @@ struct outer_options {
   /// Whether d is divided by the learning rate of the schedule and the step multiplied by it, so
   /// that b does not depend on a rate that changes. True: as SlowMo.
   bool per_learning_rate = false;
-  /// Share of the rank's own weights that stays in an average. Range: 0 <= mixing < 1, else
-  /// usage_error. Default: as DiLoCo.
+  /// Weight of the rank's own weights in an average. Range: 0 <= mixing < 1, else usage_error.
+  /// Default: as DiLoCo.
   double mixing = 0;
   /// Parts of the model, which average in different steps, a period / fragments apart. Range: 1 to
   /// the period of the local steps, else usage_error.

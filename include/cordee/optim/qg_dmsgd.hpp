@@ -80,12 +80,12 @@ struct qg_dmsgd {
   static constexpr int slots = 1;      ///< The averaged displacement u.
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
-  /// Factor of u in the step; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
+  /// Momentum: the factor of u in the step; 0: none. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
-  /// Share of u that a step keeps. Range: 0 <= smoothing < 1, else usage_error. Default: equal to
-  /// the momentum, as published.
+  /// Decay rate of u. Range: 0 <= smoothing < 1, else usage_error. Default: equal to the momentum,
+  /// as published.
   double smoothing = 0.9;
-  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
+  /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
   bool nesterov = false;  ///< Whether the momentum is Nesterov's.
   /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:

@@ -78,16 +78,16 @@ struct basic_rmsprop {
   /// The name in messages and `describe`.
   static constexpr const char* name = Centered ? "centered_rmsprop" : "rmsprop";
 
-  /// Share of v, and of a, that a step keeps (PyTorch's alpha). Range: 0 <= smoothing < 1, else
-  /// usage_error. Default: as PyTorch.
+  /// Smoothing constant: the decay rate of v, and of a (PyTorch's alpha). Range: 0 <= smoothing <
+  /// 1, else usage_error. Default: as PyTorch.
   double smoothing = 0.99;
-  /// Share of u that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
-  /// Default: as PyTorch.
+  /// Momentum: the decay rate of u; 0: none. Range: 0 <= momentum < 1, else usage_error. Default:
+  /// as PyTorch.
   double momentum = 0;
   /// Added to the root. Range: finite, above 0, else usage_error. Default: as PyTorch.
   double epsilon = 1e-8;
-  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error. Default: as
-  /// PyTorch.
+  /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
+  /// Default: as PyTorch.
   double weight_decay = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 

@@ -76,11 +76,11 @@ struct rmsprop_warmup {
   static constexpr bool capturable = true;                    ///< See OptimizerOn.
   static constexpr std::string_view name = "rmsprop_warmup";  ///< In messages and `describe`.
 
-  /// Share of u that a step keeps. Range: 0 <= momentum < 1, else usage_error. Default: as Akiba et
-  /// al. 2017.
-  double momentum = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= smoothing < 1, else usage_error. Default: as Akiba
+  /// Momentum: the decay rate of u. Range: 0 <= momentum < 1, else usage_error. Default: as Akiba
   /// et al. 2017.
+  double momentum = 0.9;
+  /// Decay rate of v, the mean square of the gradient. Range: 0 <= smoothing < 1, else usage_error.
+  /// Default: as Akiba et al. 2017.
   double smoothing = 0.99;
   /// Added to the root of v. Range: finite, above 0, else usage_error. Default: as Akiba et al.
   /// 2017.
@@ -97,7 +97,7 @@ struct rmsprop_warmup {
   /// Slope s of the second branch of a; 2: as printed in the paper. Range: finite, above 0, else
   /// usage_error. Default: a is then smooth at `center`.
   double slope = 1;
-  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
+  /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 1e-4;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 

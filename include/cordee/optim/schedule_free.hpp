@@ -144,10 +144,10 @@ struct schedule_free_sgd {
   static constexpr int average_slot = 1;                ///< x.
   static constexpr bool capturable = true;              ///< See OptimizerOn.
 
-  /// Share of the average x in the point y where gradients are taken. Range: 0 <= momentum < 1,
-  /// else usage_error. Default: as the authors' package.
+  /// Interpolation factor: the weight of the average x in y, where gradients are taken. Range: 0 <=
+  /// momentum < 1, else usage_error. Default: as the authors' package.
   double momentum = 0.9;
-  /// Factor of y in the gradient (L2). Range: finite, 0 or more, else usage_error.
+  /// L2 penalty: this times y is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
   /// Steps in which the learning rate rises linearly. Unit: applied steps. Range: 0 or more, else
   /// usage_error.
@@ -196,17 +196,17 @@ struct schedule_free_adamw {
   static constexpr int average_slot = 2;    ///< x.
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
-  /// Share of the average x in the point y where gradients are taken. Range: 0 <= beta1 < 1, else
-  /// usage_error. Default: as the authors' package.
+  /// Interpolation factor: the weight of the average x in y, where gradients are taken. Range: 0 <=
+  /// beta1 < 1, else usage_error. Default: as the authors' package.
   double beta1 = 0.9;
-  /// Share of v that a step keeps. Range: 0 <= beta2 < 1, else usage_error. Default: as the
+  /// Decay rate of the second moment v. Range: 0 <= beta2 < 1, else usage_error. Default: as the
   /// authors' package.
   double beta2 = 0.999;
   /// Added to the root of v^. Range: finite, above 0, else usage_error. Default: as the authors'
   /// package.
   double epsilon = 1e-8;
-  /// Factor of y in the normalized gradient. Range: finite, 0 or more, else usage_error. Default:
-  /// as the authors' package.
+  /// Weight decay: the factor of y in the normalized gradient. Range: finite, 0 or more, else
+  /// usage_error. Default: as the authors' package.
   double weight_decay = 0;
   /// Steps in which the learning rate rises linearly. Unit: applied steps. Range: 0 or more, else
   /// usage_error.

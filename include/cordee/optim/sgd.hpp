@@ -62,12 +62,12 @@ struct sgd {
   static constexpr int slots = 1;                       ///< The momentum b.
   static constexpr bool capturable = true;              ///< See OptimizerOn.
 
-  /// Share of b that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
+  /// Momentum: the decay rate of b; 0: none. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
-  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
+  /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  /// Share of d that b leaves out after the first step; without effect at momentum 0. Range: 0 <=
-  /// dampening < 1, else usage_error.
+  /// Dampening: after the first step b gains (1 - dampening) d; no effect at momentum 0. Range: 0
+  /// <= dampening < 1, else usage_error.
   double dampening = 0;
   /// Whether the momentum is Nesterov's. Range: true only with momentum > 0 and without dampening,
   /// else usage_error.
@@ -117,9 +117,9 @@ struct velocity_sgd {
   static constexpr int slots = 1;                       ///< The velocity v.
   static constexpr bool capturable = true;              ///< See OptimizerOn.
 
-  /// Share of v that a step keeps; 0: no momentum. Range: 0 <= momentum < 1, else usage_error.
+  /// Momentum: the decay rate of v; 0: none. Range: 0 <= momentum < 1, else usage_error.
   double momentum = 0.9;
-  /// Factor of w in the gradient (L2). Range: finite, 0 or more, else usage_error.
+  /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
   bool nesterov = false;  ///< Whether the momentum is Nesterov's.
   /// Whether v is multiplied by lr / previous lr before the step, so that a change of the learning

@@ -98,7 +98,7 @@ optimizer_view<Real, D, Inner> inner_view(const optimizer_view<Real, D, Slots>& 
 
 /// The exponential average of the weights.
 struct exponential_average {
-  /// Share of the average that a step keeps. Range: 0 <= decay < 1, else usage_error.
+  /// Decay rate of the average. Range: 0 <= decay < 1, else usage_error.
   double decay = 0.999;
 
   /// Returns the share of the new weights in the average, after `applied` steps before this one.

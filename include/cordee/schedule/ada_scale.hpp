@@ -45,8 +45,8 @@ struct ada_scale {
   S inner{};
   /// The global batch divided by the small batch. Range: finite, 1 or more, else usage_error.
   double scale = 1;
-  /// Share of the averages that an update keeps; NaN: max(1 - scale / 1000, 0). Range: 0 <=
-  /// smoothing < 1 or NaN, else usage_error. Default: as Johnson et al. 2020.
+  /// Decay rate of the averages; NaN: max(1 - scale / 1000, 0). Range: 0 <= smoothing < 1 or NaN,
+  /// else usage_error. Default: as Johnson et al. 2020.
   double smoothing = std::numeric_limits<double>::quiet_NaN();
 
   /// State: the epoch of the last update, p there, the gain that it had and the gain since; the sum

@@ -10,7 +10,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A schedule that does not change.
+/// A constant learning rate.
 struct constant {
   /// The learning rate of all updates. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;

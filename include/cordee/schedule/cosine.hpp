@@ -15,7 +15,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Decay along half a cosine.
+/// Cosine decay, without restarts.
 struct cosine {
   double peak = 0.1;  ///< Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
   /// Length of the decay; required. Unit: epochs. Range: finite, above 0, else usage_error.

@@ -14,7 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Decay by the same factor in each epoch.
+/// Exponential decay: the same factor in each epoch.
 struct exponential {
   /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;

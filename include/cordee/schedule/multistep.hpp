@@ -14,7 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Piecewise constant decay.
+/// Step decay: constant between milestones.
 struct multistep {
   /// Learning rate before the first milestone. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;

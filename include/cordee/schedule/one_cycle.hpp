@@ -28,8 +28,8 @@ struct one_cycle {
   double peak = 0.1;
   /// Length of the run; required. Unit: epochs. Range: finite, above 0, else usage_error.
   double epochs = 0;
-  /// Share of the epochs in which the learning rate rises (pct_start). Range: 0 <= rise <= 1 (0.5
-  /// with three phases), else usage_error. Default: as PyTorch.
+  /// Fraction of the epochs in which the learning rate rises (pct_start). Range: 0 <= rise <= 1
+  /// (0.5 with three phases), else usage_error. Default: as PyTorch.
   double rise = 0.3;
   /// Peak / first learning rate (div_factor). Range: finite, above 0, else usage_error. Default: as
   /// PyTorch.

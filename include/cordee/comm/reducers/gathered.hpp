@@ -37,8 +37,8 @@ namespace cordee::inline CORDEE_ABI {
 
 /// A code: the numbers of largest magnitude in each tensor, with their places.
 struct top_k {
-  /// Share of a tensor's numbers that is sent, rounded up to a whole number. Range: 0 < fraction <=
-  /// 1, else usage_error.
+  /// Fraction of a tensor's numbers that is sent, rounded up to a whole number. Range: 0 < fraction
+  /// <= 1, else usage_error.
   double fraction = 0.01;
 
   /// How many of n numbers are sent.

@@ -42,8 +42,8 @@ namespace detail::comm {
 
 /// Options of majority_vote.
 struct majority_vote_options {
-  /// Share of m that a step keeps; 0: signSGD. Range: 0 <= momentum < 1, else usage_error. Default:
-  /// as Bernstein et al. 2018.
+  /// Momentum: the decay rate of m; 0: signSGD. Range: 0 <= momentum < 1, else usage_error.
+  /// Default: as Bernstein et al. 2018.
   double momentum = 0.9;
 };
 

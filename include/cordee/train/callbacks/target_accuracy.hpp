@@ -35,7 +35,7 @@ struct target_accuracy {
     double epochs = 0, seconds = 0, accuracy = 0;
   };
 
-  /// Share of right predictions (top-1) to reach. Range: 0 < accuracy <= 1, else usage_error.
+  /// Top-1 accuracy to reach. Range: 0 < accuracy <= 1, else usage_error.
   double accuracy = 0.75;
   bool stops = true;  ///< Whether the run ends there.
   /// State: the first validation of this fit with the accuracy; none before.

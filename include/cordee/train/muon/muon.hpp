@@ -47,7 +47,7 @@ namespace detail::train {
 
 /// The steps of matrices, and which these are; see muon.
 struct muon_options {
-  /// Share of m that a step keeps. Range: 0 <= momentum < 1, else usage_error. Default: as Jordan
+  /// Momentum: the decay rate of m. Range: 0 <= momentum < 1, else usage_error. Default: as Jordan
   /// et al. 2024.
   double momentum = 0.95;
   /// Decoupled decay: the share of a matrix that a step at learning rate 1 removes. Range: finite,

@@ -27,11 +27,11 @@ struct loss_scaling {
   /// S of the first step. Range: a positive normal number of single precision, else usage_error.
   /// Default: as torch.amp.GradScaler.
   double initial = 65536;
-  /// Factor of S after `interval` finite steps. Range: finite, 1 or more, else usage_error.
-  /// Default: as torch.amp.GradScaler.
+  /// Growth factor: what S is multiplied by after `interval` finite steps. Range: finite, 1 or
+  /// more, else usage_error. Default: as torch.amp.GradScaler.
   double growth = 2;
-  /// Factor of S after a gradient that is not finite. Range: 0 < backoff <= 1, else usage_error.
-  /// Default: as torch.amp.GradScaler.
+  /// Backoff factor: what S is multiplied by after a gradient that is not finite. Range: 0 <
+  /// backoff <= 1, else usage_error. Default: as torch.amp.GradScaler.
   double backoff = 0.5;
   /// Finite steps in a row before S grows. Unit: steps. Range: 1 or more, else usage_error.
   /// Default: as torch.amp.GradScaler.
