@@ -173,7 +173,7 @@ class bench_fused {
     return least;
   }
 
-  /// Of the convolution's input, NHWC: blocks of all channels.
+  /// Times batch norm of the convolution's input, NHWC, in blocks of all channels.
   template <class Epilogue>
   double time_batch_norm(const convolution_problem& p, bool backward) {
     switch (p.in.channels) {

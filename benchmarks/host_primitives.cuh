@@ -86,7 +86,7 @@ inline void add_selection(bench::comparison& to, const buffer<float, gpu>& x) {
       });
 }
 
-/// Of n labels and predicted classes.
+/// Adds the confusion of n labels and predicted classes.
 inline void add_confusion(bench::comparison& to, std::size_t n) {
   const auto s = to.s;
   std::vector<int> drawn(2 * n);

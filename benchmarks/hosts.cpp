@@ -11,8 +11,8 @@
 // backward, so that ranks that share few cores do not lengthen one another's; bytes, reductions and
 // updates are real.
 //
-// Of what can be hidden: a bucket's exchange begins when its gradients are ready, so the first one
-// begins when backward has done its layers, and the last one ends after backward.
+// Only part of the communication can be hidden: a bucket's exchange begins when its gradients are
+// ready, so the first begins when backward has passed its layers, and the last ends after backward.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -64,7 +64,7 @@ class fma_peak {
   double least_ = 1e9;
 };
 
-/// Of a build with AMX, where the system permits it; elsewhere it has no time and is 0.
+/// Peak of AMX, if the build uses it and the system permits it; elsewhere it is not timed and is 0.
 class tile_peak {
  public:
   explicit tile_peak(int threads) : threads_(static_cast<std::size_t>(threads)) {}

@@ -76,7 +76,7 @@ metrics two_layers(const images& batch, model_pass<float, cpu>& pass) {
   return sums;  // without calls of ready(), all gradients are exchanged behind the pass
 }
 
-/// Of all bits, in hexadecimal digits.
+/// Hash of all bits, in hexadecimal.
 std::string hash_of(std::span<const float> weights) {
   std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
   for (const float w : weights) hash = (hash ^ std::bit_cast<std::uint32_t>(w)) * 1099511628211ULL;

@@ -101,7 +101,7 @@ bool valid(const char* function, const cordee_infer_network* network, size_t sam
 
 extern "C" {
 
-// Of a text that is too long the middle is left out: a path's, for the reason is behind it.
+// A text that is too long loses its middle: usually part of a path, since the reason follows it.
 void infer_failed(const char* message) noexcept {
   constexpr char dots[] = " ... ";
   const size_t length = strlen(message), room = sizeof last_error - 1;

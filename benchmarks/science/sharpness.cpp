@@ -69,7 +69,7 @@ science::vector filter_direction(std::span<const double> w, std::uint64_t seed) 
   });
   return d;
 }
-/// Of all filters.
+/// Norm of the weights of all filters.
 double weight_norm(std::span<const double> w) {
   double squares = 0;
   for_filters([&](std::size_t first, std::size_t size) {

@@ -236,7 +236,7 @@ void make_plan(const options& o) {
   memory_of_rank(false);  // or an error
   step_profile step = step_of(o, gpu, layers, images, width);
   if (o.images_per_second > 0) {  // measured: the model gives the layers' shares of it
-    // Of a list without layers' times the optimizer's part is still known by its bytes.
+    // If layers' times are not listed, the optimizer's part is still known from its bytes.
     const double seconds = images / o.images_per_second,
                  known = listed && step.optimizer < seconds ? step.optimizer : 0,
                  factor = (seconds - known) / (step.total() - known);

@@ -122,7 +122,7 @@ inline void expect_fits(std::size_t bytes, double available, int samples,
                        processor, " has ", available / 1e9, remedies));
 }
 
-/// Of a model whose activations are not known.
+/// Memory of a model whose activations are unknown.
 inline void print_planes(double numbers, int width, int samples, double available,
                          std::string_view processor, bool prints) {
   const std::size_t bytes = planes_of(numbers).total() + static_cast<std::size_t>(width * numbers);

@@ -19,8 +19,8 @@ namespace plan {
 
 using namespace cordee;
 
-/// Of one image, in the forward pass: multiply-adds of a tensor's layer, and numbers that it
-/// writes; zero for tensors that are not a convolution's or a linear layer's weights.
+/// For one image, in the forward pass: multiply-adds of a tensor's layer, and numbers that it
+/// writes; zero for tensors that are not weights of a convolution or linear layer.
 struct layer {
   segment tensor;
   double macs = 0, outputs = 0;

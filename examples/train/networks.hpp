@@ -44,7 +44,7 @@ struct network_entry {
   int (*run)(const settings&);  // on all ranks; returns the exit status, throws error
 };
 
-/// Of networks' element I, defined in the unit of that number (unit.cpp).
+/// Entry I of `networks`, defined in the unit of that number (unit.cpp).
 template <std::size_t I>
 network_entry entry_of();
 

@@ -150,7 +150,7 @@ class memory_checkpoint {
                   "memory_checkpoint: an adaptive schedule needs `std::span<double> state()`, the "
                   "numbers that observe() changes");
   }
-  // Of the planes, without what they have between segments.
+  // Bytes of the planes, without the gaps between segments.
   template <class Run>
   static std::size_t bytes_of(Run& run) {
     std::size_t bytes = 0;
@@ -201,7 +201,7 @@ class memory_checkpoint {
     network_ = network_of(run);
     step_ = run.steps_taken();
   }
-  // Of what a run must share with the kept one.
+  // Describes what a run must have in common with the saved one.
   template <class Run>
   [[gnu::cold]] static std::string network_of(Run& run) {
     using O = std::remove_cvref_t<decltype(run.optimizer())>;

@@ -148,7 +148,7 @@ class run_folder {
   static constexpr std::string_view prefix = "step-", damage_ending = ".damaged";
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-  // Of all that begin with the prefix.
+  // Names of all entries that begin with the prefix.
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> found;
     std::error_code failed;

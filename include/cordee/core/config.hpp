@@ -100,7 +100,7 @@ and infinity that skip a step and stop a run; compile without them, or add -fno-
 #else
 #define CORDEE_ABI_ARITHMETIC
 #endif
-// Of the last two as text: "_simd32i_fma".
+// The last two as text: "_simd32i_fma".
 #define CORDEE_ABI_TEXT_OF(simd, arithmetic) #simd #arithmetic
 #define CORDEE_ABI_TEXT(simd, arithmetic) CORDEE_ABI_TEXT_OF(simd, arithmetic)
 #define CORDEE_ABI_PASTE(version, zlib, cuda, cudnn, simd, arithmetic) \

@@ -15,7 +15,7 @@ namespace cordee::inline CORDEE_ABI::detail::core {
 struct equal_part {
   std::size_t index = 0, count = 1;
 
-  /// Of the units 0 .. n-1 of the work it has first(n) .. last(n)-1, possibly none.
+  /// This part is units first(n) .. last(n)-1 of 0 .. n-1, possibly none.
   [[nodiscard]] constexpr std::size_t first(std::size_t n) const { return n * index / count; }
   [[nodiscard]] constexpr std::size_t last(std::size_t n) const { return n * (index + 1) / count; }
 };

@@ -66,7 +66,7 @@ decltype(auto) draw_from(R& source, auto& at, std::int64_t n) {
   else
     return source();
 }
-/// Of functions nothing.
+/// The beginning of a range; functions have none.
 auto begin_of(auto& source) {
   if constexpr (Iterable<decltype(source)>)
     return std::begin(source);

@@ -68,7 +68,7 @@ namespace detail::data {
                                   : "batches continue across epochs";
 }
 
-/// Of a global batch, and of micro-batches over all ranks: their products fit 64 bits.
+/// Limits a global batch, and micro-batches over all ranks, so that their products fit 64 bits.
 inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>::max();
 
 /// The global batch of so many ranks. Throws usage_error if it, or the number of its micro-batches,

@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI::detail::data {
 template <Dataset S>
 class slice_reader {
  public:
-  /// Of the samples first .. last - 1 of `dataset`, which must outlive the reader. `threads` is as
+  /// Reads samples first .. last - 1 of `dataset`, which must outlive the reader. `threads` is as
   /// loader_options::decode_threads. Requires first <= last <= dataset.size() and batch_size > 0.
   [[gnu::cold]] slice_reader(const S& dataset, std::size_t first, std::size_t last, int batch_size,
                              const normalization& norm, int threads)

@@ -57,7 +57,7 @@ class staged_plan {
     for (const stage& s : stages_) most = std::max(most, s.factor);
     return most;
   }
-  /// Of an update.
+  /// The stage of an update.
   [[nodiscard, gnu::noinline]] const stage& at(std::int64_t step) const {
     std::size_t i = stages_.size() - 1;
     while (stages_[i].first_update > step) --i;

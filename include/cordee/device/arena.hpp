@@ -59,7 +59,7 @@ template <class Real, class D>
 struct plane_part {
   span_on<Real, D> numbers;
   std::size_t offset = 0;
-  /// Of gradients: where they are instead. Null: in `numbers`.
+  /// Where gradients are instead of in `numbers`; null: in `numbers`.
   const gradient_places<Real>* places = nullptr;
 
   plane_part(span_on<Real, D> some, std::size_t at = 0)  // NOLINT(google-explicit-constructor)

@@ -46,7 +46,7 @@ struct nvtx_ranges {
     nvtxRangePushEx(&range);
   }
   static void end(detail::core::trace_sink&, detail::core::trace_track) { nvtxRangePop(); }
-  // Of this rank: exchanges that a fit which throws has interrupted still report to it.
+  // This rank's sink: exchanges interrupted by a throwing fit still report to it.
   static detail::core::trace_sink& sink() {
     thread_local detail::core::trace_sink of_rank{begin, end};
     return of_rank;

@@ -98,7 +98,7 @@ class weight_slots {
       if (!std::exchange(one.awaited, true)) device_.await(s, one.uploaded);
   }
 
-  /// Of both slots together.
+  /// Bytes of both slots together.
   [[nodiscard]] std::size_t bytes() const { return memory_.size(); }
   [[nodiscard]] std::size_t blocks() const { return ends_.size(); }
   /// Bytes that a forward pass uploads.

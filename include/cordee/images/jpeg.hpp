@@ -157,7 +157,7 @@ class jpeg_reader {
     return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)};
   }
 
-  /// Of inverted values. As Pillow's division by 255, which rounds to the nearest.
+  /// For inverted values. Divides by 255 as Pillow does, to the nearest.
   static void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, std::size_t bytes) {
     for (std::size_t k = 0; k < bytes; ++k) {
       const std::uint8_t* const pixel = cmyk + 4 * (k / 3);

@@ -13,10 +13,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Of spans of so many `pixels` and `logits`, for a network named `network` whose images are
-/// `image`, with a logit for each of its classes. Throws usage_error that names both counts where
-/// an image is not whole, or has other than `classes` logits. Spans have no shape: pixels of images
-/// of another shape, 14 x 56 for 28 x 28, are not recognized.
+/// Number of images in spans of `pixels` and `logits` numbers, for a network named `network` whose
+/// images are `image`, with a logit for each of its classes. Throws usage_error that names both
+/// counts if an image is incomplete or has other than `classes` logits. Spans have no shape: pixels
+/// of images of another shape, 14 x 56 for 28 x 28, are not recognized.
 [[nodiscard]] inline std::size_t count_images(std::string_view network, std::size_t pixels,
                                               const extent& image, std::size_t logits,
                                               std::size_t classes) {

@@ -38,8 +38,9 @@ inline std::string join(std::string_view module, std::string_view leaf) {
   return module.empty() ? std::string(leaf) : std::string(module) + "." + std::string(leaf);
 }
 
-/// Of the last part of a parameter's name, as LibTorch's layers have it: recurrent ones, for each
-/// layer and direction, bias_ih_l0, bias_hh_l0, …, attention in_proj_bias, others bias.
+/// Whether the last part of a parameter's name is a bias's in LibTorch: recurrent layers name
+/// theirs bias_ih_l0, bias_hh_l0, … for each layer and direction, attention in_proj_bias, others
+/// bias.
 inline bool names_bias(std::string_view name) {
   return name == "bias" || name == "in_proj_bias" || name.starts_with("bias_ih_l") ||
          name.starts_with("bias_hh_l");

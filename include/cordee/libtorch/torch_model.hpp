@@ -73,7 +73,7 @@ class torch_model : public custom_model<Data, P, D> {
     torch_model_options options;
     std::vector<typename detail::libtorch::bound_tensors<Real, D>::accumulator> accumulators{};
 
-    // Of the pass that is running; hooks of a GPU's tensors run on other threads.
+    // State of the running pass; hooks of a GPU's tensors run on other threads.
     std::mutex mutex{};
     typename base::pass* pass = nullptr;
     std::vector<std::uint8_t> done{};

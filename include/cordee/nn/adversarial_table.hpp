@@ -34,7 +34,7 @@ class adversarial_table {
  public:
   static constexpr std::size_t trainable = core::count_trainable(own),
                                statistics = own.size() - trainable;
-  /// Of the network's segments, those of batch norms.
+  /// Number of the network's batch-norm segments.
   static constexpr std::size_t norms = [] {
     std::size_t n = 0;
     for (const segment& s : own.first(trainable)) n += is_batch_norm(s);

@@ -89,7 +89,7 @@ struct attack_weights {
   std::int64_t version = -1;
 };
 
-/// On the CPU.
+/// Makes adversarial copies on the CPU, in a thread.
 template <class Net>
 class adversary {
   using D = typename Net::device;
@@ -103,8 +103,9 @@ class adversary {
   adversary& operator=(const adversary&) = delete;
   ~adversary() { finish(); }
 
-  /// Of step `step`'s micro-batches; the copies begun before, of the step that is taken meanwhile,
-  /// stay. Requires that `by` does not change before finish(). Throws what the thread has thrown.
+  /// Begins the copies for step `step`'s micro-batches; those begun before, for the step in
+  /// progress, remain. Requires that `by` does not change before finish(). Rethrows what the thread
+  /// threw.
   void begin(const adversarial_options& options, const weights& by,
              std::span<const batch<D>> update, std::uint64_t seed, std::int64_t step) {
     for (const batch<D>& b : update) check_batch(b, Net::input.size(), phase::train);

@@ -10,8 +10,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
-/// Of a network with the loss L. `bytes` stands for addresses: a network's buffers only grow, so
-/// that a buffer which has moved changes the sum.
+/// Identifies what a captured graph of a network with the loss L depends on. `bytes` stands for
+/// addresses: a network's buffers only grow, so a buffer that has moved changes the sum.
 template <class L>
 struct capture_key {
   std::size_t bytes;    ///< Sum of the sizes of a network's buffers.

@@ -113,9 +113,9 @@ class custom_model {
   [[nodiscard]] const D& get_device() const { return device_; }             ///< See Model.
   [[nodiscard]] const parameter_list& parameters() const { return list_; }  ///< The tensors.
 
-  /// Of kept tensors the values that are there, of others the initializer's; or, without one,
-  /// weights uniform within 1 / sqrt(fan-in), as PyTorch's linear and convolution layers have them,
-  /// scales 1, all else 0.
+  /// Keeps the values of kept tensors and sets others by their initializer. Without one, weights
+  /// are uniform within 1 / sqrt(fan-in), as in PyTorch's linear and convolution layers, scales 1,
+  /// all else 0.
   void initialize(span_on<Real, D> plane, std::uint64_t seed) const {
     const stream s{};
     for (std::size_t k = 0; k < segments().size(); ++k) {

@@ -82,7 +82,7 @@ struct missing_memory {
   std::size_t packed_gradients = 0;  // but for an update by the host
 };
 
-/// Of a network that has so many bytes of it.
+/// Same, for a network that already holds `held` bytes of workspace.
 template <class Net>
 [[gnu::cold]] missing_memory missing_of(const Net& net, int samples, std::size_t held) {
   if constexpr (requires { net.memory_of_pass(samples); }) {

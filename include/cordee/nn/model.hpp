@@ -82,7 +82,7 @@ concept ImageModel = Model<M> && std::same_as<batch_of<M>, batch<typename M::dev
 //   state(packed), restore(packed, numbers, s)    what a checkpoint saves beside the planes
 //   overwrites_gradients                      true: backward of a step's first micro-batch gets
 //                                             write_mode::overwrite on a CPU, too
-// Of a network:
+// A network may also have:
 //   freeze(flags)                             from now on passes leave these segments as they are
 //   skips_frozen_gradients                    true, and a backward that takes a plane_part: frozen
 //                                             gradients need no memory

@@ -24,7 +24,7 @@ class model_pass {
  public:
   /// Values of tensor k of the list. Those of statistics may be written in training.
   [[nodiscard]] span_on<Real, D> weights(std::size_t k) const { return of(values_, k); }
-  /// Of the tensor of that name. @throws usage_error for another name.
+  /// Same, by tensor name. @throws usage_error for an unknown name.
   [[nodiscard]] span_on<Real, D> weights(std::string_view name) const {
     return weights(list_->index(name));
   }
@@ -35,7 +35,7 @@ class model_pass {
             "custom_model: there are gradients in training alone, of trainable tensors");
     return gradients_.of(list_->segments()[k]);
   }
-  /// Of the tensor of that name. @throws usage_error also for another name.
+  /// Same, by tensor name. @throws usage_error also for an unknown name.
   [[nodiscard]] span_on<Real, D> gradient(std::string_view name) const {
     return gradient(list_->index(name));
   }
@@ -47,10 +47,10 @@ class model_pass {
     before_ready_(k);
     readiness_->set(k, list_->segments(), *ready_);
   }
-  /// Of the tensor of that name. @throws usage_error also for another name.
+  /// Same, by tensor name. @throws usage_error also for an unknown name.
   void ready(std::string_view name) { ready(list_->index(name)); }
-  /// The same of a gradient that work submitted to `from` computes, a stream of your own on a GPU:
-  /// the step's stream waits for it, the host does not.
+  /// Same, for a gradient computed by work submitted to `from`, a stream of your own on a GPU: the
+  /// step's stream waits for it, the host does not.
   template <class Tensor>
   void ready(Tensor k, typename D::stream from) {
     device_->await(stream_, device_->record(from));

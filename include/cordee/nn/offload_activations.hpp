@@ -172,7 +172,7 @@ struct activation_memory<D, true> {
   };
 };
 
-/// Of a GPU; on the CPU a block is its layer.
+/// The node on a GPU; on the CPU a block is its layer.
 template <class B, class Node>
 class offload_activations_node {
   using number = typename B::number;

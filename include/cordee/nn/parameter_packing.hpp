@@ -80,8 +80,8 @@ class parameter_packing<B, true> {
         tensors_[first + count - 1].followed_by(ops::packed_tensor()).blocks_before - begin,
         numbers, plane, reinterpret_cast<number*>(packed), s);
   }
-  /// Of what numbers of a segment pack_slice packs multiples, and backward writes them as slices
-  /// where it is told to (device/arena.hpp); 0: all or none.
+  /// pack_slice packs multiples of this many numbers of a segment, and backward writes it in slices
+  /// of them where it is asked to (device/arena.hpp); 0: all or none.
   [[nodiscard]] std::size_t slice_of(std::size_t segment) const {
     const ops::packed_tensor& t = tensors_[segment];
     return t.gradient_is_packed && !t.has_crsk ? t.tile.filters * t.size() / t.tile.layout.filters

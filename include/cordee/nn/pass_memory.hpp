@@ -176,7 +176,7 @@ struct pass_layout {
   struct sizes {
     std::size_t activations, arena, ring;
   };
-  // Of the first gradients, of separate activations, which are small.
+  // Gaps beside the first gradients and separate activations, which are small.
   [[nodiscard]] std::size_t gaps(std::size_t samples) const {
     constexpr std::size_t temporary_buffers = 8;  // more than are in use at a time
     return samples * separate + temporary_buffers * buffer_sizes::alignment;

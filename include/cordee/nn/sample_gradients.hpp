@@ -33,7 +33,7 @@ struct convolution_samples {
   const N* dy;  // (count, K / dy_block, H', W', dy_block)
 };
 
-/// Of a batch norm: the gradients by its own parameters.
+/// Per-sample gradients of a batch norm's parameters.
 struct batch_norm_samples {
   int channels, count;
   std::size_t pitch;

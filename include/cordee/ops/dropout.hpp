@@ -27,8 +27,9 @@ struct dropout_numbers {
   std::int64_t first_sample = 0;
   const step_info* info = nullptr;  // in the device's memory; null: step 0
 
-  /// Of the sample with this index in the batch, the 32 bits at a position of a layer. For layer 0
-  /// they are those of random_sequence(seed, purpose::dropout, step, first_sample + sample).
+  /// The 32 random bits at `position` of a layer, for the sample of this index in the batch. For
+  /// layer 0 they are those of random_sequence(seed, purpose::dropout, step, first_sample +
+  /// sample).
   [[nodiscard]] CORDEE_HOST_DEVICE std::uint32_t bits(std::uint64_t sample, std::uint32_t layer,
                                                       std::uint32_t position) const {
     const std::uint64_t step = info == nullptr ? 0 : static_cast<std::uint64_t>(info->step),

@@ -6,8 +6,8 @@
 //
 //   n / d = floor(n m / 2^s),   s = 31 + ceil(log2 d),   m = ceil(2^s / d),   0 <= n < 2^31
 //
-// Of numerators of 64 bits with quotients below 2^31, an estimate that is at most 2 too small, and
-// its correction:
+// For numerators of 64 bits with quotients below 2^31, an estimate that is at most 2 too small is
+// corrected:
 //
 //   e = floor(floor(n / 2^t) m / 2^32),   t = floor(log2 d),   m = floor(2^(t + 32) / d)
 //   n / d - e < 2^t / d + floor(n / 2^t) / 2^32 + 1 < 3

@@ -52,7 +52,7 @@ inline int sign_of_sum(const std::array<double, 4>& terms) {
 inline std::int64_t exact_affine(double k, double b, int x) {
   const double product = k * x, sum = product + b + 0.5;
   double result = std::floor(sum);
-  // Of numbers below 2^30 three roundings are less than 2^-20: they matter near an integer alone.
+  // Three roundings of numbers below 2^30 add less than 2^-20: they matter only near an integer.
   const double fraction = sum - result;
   if (std::abs(product) < 0x1p30 && std::abs(sum) < 0x1p30 && fraction > 0x1p-20 &&
       fraction < 1 - 0x1p-20)

@@ -61,7 +61,8 @@ std::vector<integer_point> upper_hull(const Function& function, integer_range in
     };
     // A direction v leads to such a point where v.y - k v.x is at most how far the line is above
     // `at`; of `outside` it is more, so adding `outside` leads above the line, once, for good.
-    // Of directions that lead below, none with v.x <= width is steeper than `inside` in the end.
+    // Among the directions that lead below it, none with v.x <= width is steeper than the final
+    // `inside`.
     integer_point inside{1, function(at.x + 1) - at.y}, outside = inside + integer_point{0, 1};
     while (inside.x + outside.x <= width) {
       if (is_below(inside + outside)) {

@@ -55,7 +55,7 @@ void normalize(Real* x, std::size_t n, double epsilon) {
   ops::simd_for_each<Real>(0, n, [=](auto at) { at.put(x, scale * at(x)); });
 }
 
-/// Of a step, and how many steps have one S.
+/// Coefficients of one iteration, and the number of iterations that share one S.
 struct newton_schulz_coefficients {
   static constexpr int most = 5;
   static constexpr double a = 3.4445, b = -4.7750, c = 2.0315;

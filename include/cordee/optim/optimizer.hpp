@@ -120,7 +120,7 @@ template <class O>
 inline constexpr bool is_eager = eager_or_default<O>();
 template <class O>
 inline constexpr norms_needed norms_of = norms_or_default<O>();
-/// Of an optimizer around O that gives it the rank's own gradient.
+/// When an optimizer that wraps O needs norms, if it passes O the rank's own gradient.
 template <class O>
 inline constexpr norms_needed local_norms_of =
     norms_of<O> == norms_needed::never ? norms_needed::never : norms_needed::before_propose;

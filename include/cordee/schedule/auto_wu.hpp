@@ -122,7 +122,7 @@ struct auto_wu {
     const double update = learned[at::last_epoch] < 0 ? 0 : seen.epoch - learned[at::last_epoch];
     const double next = seen.epoch + update, learning_rate = (*this)(seen.epoch);
     learned[at::last_epoch] = seen.epoch;
-    // Of whole updates, whose multiples are not exact.
+    // Tolerances for whole updates, whose multiples are not exact.
     const bool cools = next >= (1 - cooldown_share) * epochs - 1e-6 * update;
     const bool is_warm = next > warmup() - (1 - 1e-6) * update;
     if (learned[at::phase] == 0 && !cools && !is_warm) {

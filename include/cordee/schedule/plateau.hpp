@@ -86,7 +86,7 @@ struct basic_plateau {
     const std::optional<double> loss = Loss::of(seen);
     if (!loss) return;
     auto& [reductions, best, bad, cooling] = learned;
-    // Of the best loss's magnitude: times 1 - threshold a negative one would rise.
+    // A share of the best loss's magnitude: 1 - threshold times a negative loss would be larger.
     const double least = detail::core::isfinite(best) ? threshold * detail::core::abs(best) : 0;
     bad = *loss < best - least ? 0 : bad + 1;
     if (bad == 0) best = *loss;

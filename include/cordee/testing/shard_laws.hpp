@@ -53,7 +53,7 @@ struct shard_record {
   std::string violations;
 };
 
-/// Of n numbers, with guards behind message and scratch.
+/// Records the shard of n numbers, with guards behind message and scratch.
 template <class R>
 shard_record record_shard(const R& inside, std::size_t n) {
   constexpr std::size_t guard = 16;

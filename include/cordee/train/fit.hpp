@@ -84,7 +84,7 @@ consteval bool is_fit_argument() {
     return has_callback_members<C, Run>();
 }
 
-/// Of the update that `feed` has given last. Collective.
+/// Sums the samples of the last update from `feed` over ranks. Collective.
 template <class Run, class F>
 [[gnu::cold]] void exchange_samples(Run& run, F& feed) {
   std::array<double, 1> samples{static_cast<double>(feed.own_samples())};

@@ -62,7 +62,8 @@ class run_operations {
       b.count = static_cast<int>(samples);
       b.global_samples = global_samples > 0 ? global_samples : core::llround(place[0]);
       b.ranks = run().comm().size();
-      // Of their own to each rank, whose shares the others need not know: dropout depends on it.
+      // Ranges apart for each rank, since ranks do not know each other's counts: dropout depends on
+      // it.
       b.first_sample = std::int64_t{run().comm().rank()} << 31;
       return run().step(std::span<const typename Run::batch_type>(&b, samples > 0 ? 1 : 0), epoch);
     });

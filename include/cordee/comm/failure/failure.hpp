@@ -98,12 +98,12 @@ class failure {
     for (const completed_op& op : completed) all += concat(op.serialize(), '\n');
     return all;
   }
-  /// The text may be cut off anywhere, for control messages are short, and comes from another
-  /// process: what is not as serialize_report writes it is left out. Defined in failure_report.hpp.
+  /// Parses another process's report, which may be cut off anywhere, since control messages are
+  /// short; anything that serialize_report did not write is ignored. Defined in failure_report.hpp.
   void merge_report(int rank, std::string_view serialized);
 
-  /// Of ranks whose reports travel by way of rank 0: it has not answered since the failure, so the
-  /// others' silence says nothing.
+  /// Notes that rank 0, which relays other ranks' reports, has not answered since the failure, so
+  /// that their silence means nothing.
   [[gnu::cold]] void note_silent_server() {
     const core::scoped_lock lock(mutex_);
     silent_server_ = true;

@@ -47,7 +47,7 @@ struct adasum_products {
       p.aa += sums[0][j], p.bb += sums[1][j], p.ab += sums[2][j];
     return p;
   }
-  /// Of a vector whose square is `square`.
+  /// Coefficient of a vector whose squared norm is `square`.
   [[nodiscard]] double coefficient(double square) const {
     static const double least = detail::core::sqrt(std::numeric_limits<double>::min());
     return square < least ? 1 : 1 - ab / (2 * square);

@@ -196,7 +196,7 @@ struct gathered {
 
  private:
   static constexpr bool has_workspace = requires { Code::workspace(std::size_t{}); };
-  // Of the largest tensor that n numbers can be, in front of the codes.
+  // Workspace in front of the codes, for the largest tensor that n numbers can be.
   [[nodiscard]] static constexpr std::size_t workspace(std::size_t n) {
     if constexpr (has_workspace)
       return Code::workspace(n);

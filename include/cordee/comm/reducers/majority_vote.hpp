@@ -123,7 +123,7 @@ struct majority_vote {
     const int p = comm.size(), rank = comm.rank();
     const std::size_t n = m.values.size;
     Real *const x = m.values.data, *const momentum = m.slots[0].data;
-    // Of each chunk the votes, then a byte: 1 if a number was not finite.
+    // Each chunk: the votes, then a byte that is 1 if a number was not finite.
     const auto chunk = [&](int k) {
       return m.scratch.subspan(start(n, k) + static_cast<std::size_t>(k),
                                start(n, k + 1) - start(n, k) + 1);

@@ -37,10 +37,10 @@ namespace detail::comm {
 struct power_sgd_options {
   /// Columns of P and Q. Range: 1 or more, else usage_error.
   int rank = 4;
-  /// A tensor is compressed where P and Q have more than so many times fewer numbers. Range: 1 or
-  /// more, else usage_error.
+  /// Least compression rate: a tensor is compressed if P and Q together are more than this many
+  /// times smaller. Range: 1 or more, else usage_error.
   double min_compression_rate = 2;
-  /// Of the first Q. Range: any, the same on every rank.
+  /// Seed of the first Q. Range: any, the same on every rank.
   std::uint64_t seed = 0;
 };
 
@@ -154,7 +154,7 @@ struct power_sgd {
       project_rows(e, x, q, p + at_p, s);
     });
   }
-  // Of the mean P: orthonormal columns, Q <- X^T P, and E <- X - P Q^T
+  // From the mean P: orthonormal columns, Q <- X^T P, and E <- X - P Q^T
   template <class Real, class D>
   void project_all_cols(const bucket_view<Real, D, 2>& m, Real* p, const Real* plain, Real* q,
                         typename D::stream s) const {

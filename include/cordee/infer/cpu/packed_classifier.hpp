@@ -29,7 +29,7 @@ class packed_classifier {
   static constexpr std::size_t bytes = sizeof(std::int32_t);
 
  public:
-  /// Of one thread.
+  /// Scratch memory of one thread.
   struct memory {
     ops::scratch<std::uint8_t> features;  // (N, F/B, 4, B)
     ops::byte_scratch kernel;

@@ -48,7 +48,7 @@ class stream_bytes {
     return static_cast<std::uint8_t>(layer_->byte_of<std::int64_t>(x));
   }
   [[nodiscard]] bool fits_32_bits() const { return fits_32_bits_; }
-  /// Of the bytes before they are clipped. Requires factors that fit 32 bits.
+  /// Rescales to bytes that are not clipped yet. Requires factors that fit 32 bits.
   [[nodiscard]] const wide_rescaling<V>& rescale() const { return rescale_; }
 
  private:

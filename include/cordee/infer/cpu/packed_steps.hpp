@@ -66,8 +66,8 @@ class packed_steps {
     return copied.input_factor == c.input_factor && copied.zero_point == c.zero_point;
   }
 
-  /// Of each step the last one of its chain, whose outputs are in memory at once: consecutive
-  /// convolutions with as many pixels; or a convolution and the max pool of its output.
+  /// For each step, the last one of its chain, whose outputs are in memory at once: consecutive
+  /// convolutions with equally many pixels, or a convolution and the max pool of its output.
   [[nodiscard]] std::span<const int> last_of_chain() const { return last_of_chain_; }
   /// The last one with windows of one pixel from this step on, in the same chain: each computes its
   /// pixels from those of the ones before, so that any part of the rows can be computed alone.
@@ -95,8 +95,8 @@ class packed_steps {
     return convolutions_[static_cast<std::size_t>(k)];
   }
 
-  /// Of each step: the first convolution that reads an output of 32 bits of a convolution, which
-  /// has a copy in that one's bytes behind it; -1 if there is none.
+  /// For each step, the first convolution that reads its 32-bit output as a copy in that reader's
+  /// bytes; -1 if there is none.
   [[nodiscard]] std::vector<int> copy_readers() const {
     std::vector<int> readers(steps_.size(), -1);
     for (std::size_t k = steps_.size(); k-- > 0;) {

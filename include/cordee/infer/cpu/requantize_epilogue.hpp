@@ -31,7 +31,7 @@ template <int V>
   return {of(0), of(1), of(2), of(3)};
 }
 
-/// Of outputs that are bytes. Requires factors whose addends contain the zero point.
+/// Writes outputs as bytes. Requires factors whose addends contain the zero point.
 template <int V>
 struct byte_epilogue {
   const rescaling<V>* factors;              // of each block of filters
@@ -44,7 +44,7 @@ struct byte_epilogue {
     std::uint8_t* y;
     bool shifts_before;
 
-    /// Of one pixel, `at` numbers behind y.
+    /// Writes one pixel, `at` numbers behind y.
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> sum) const {
       lanes32<V> v = rescale(sum);
       const lanes32<V> least = lanes32<V>{} + low[0], most = lanes32<V>{} + high[0];
@@ -52,7 +52,7 @@ struct byte_epilogue {
       v = v > most ? most : v;
       store_bytes<V>(y + at, v);
     }
-    /// Of four adjacent pixels.
+    /// Writes four adjacent pixels.
     [[gnu::always_inline]] void operator()(std::size_t at, lanes32<V> a, lanes32<V> b, lanes32<V> c,
                                            lanes32<V> d) const {
       store(at, rescale(a), rescale(b), rescale(c), rescale(d));
@@ -79,8 +79,8 @@ struct byte_epilogue {
 /// What a shortcut adds: nothing; numbers that are shifted; numbers with any factor.
 enum class shortcut_kind { none, shifted, rescaled };
 
-/// Of outputs of 32 bits, with a copy in the bytes of their reader, which shifts, or none. Requires
-/// factors whose addends contain the zero point.
+/// Writes 32-bit outputs, optionally with a copy in the bytes of their reader, which shifts.
+/// Requires factors whose addends contain the zero point.
 template <int V, shortcut_kind Kind>
 struct stream_epilogue {
   const rescaling<V>* factors;  // of each block of filters

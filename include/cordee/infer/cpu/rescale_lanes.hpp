@@ -186,7 +186,7 @@ template <int V>
   v = v > 255 ? lanes32<V>{} + 255 : v;
   ops::store<std::uint8_t, V>(y, __builtin_convertvector(v, ops::vec<std::uint8_t, V>));
 }
-/// Of the numbers of four registers, clipped to 0 .. 255.
+/// Packs the numbers of four registers into bytes, clipped to 0 .. 255.
 template <int V>
 [[gnu::always_inline]] inline ops::vec<std::uint8_t, 4 * V> packed_bytes(lanes32<V> a, lanes32<V> b,
                                                                          lanes32<V> c,

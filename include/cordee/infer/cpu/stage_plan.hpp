@@ -41,9 +41,9 @@ class stage_plan {
 
   [[nodiscard]] const std::vector<stage>& stages() const { return stages_; }
 
-  /// Of so many images, how many workers run alone, each its own; then all of them share one after
-  /// another. Shared are those that a round of all workers leaves, if that takes at most 4/5 of one
-  /// worker's time for one image, by an estimate that knows nothing of caches and unequal parts.
+  /// How many of `images` workers compute alone, each its own; all workers then share the others,
+  /// one after another. The remainder of a round of all workers is shared if that takes at most 4/5
+  /// of one worker's time for an image, by an estimate that ignores caches and unequal parts.
   [[nodiscard]] std::size_t alone(std::size_t images) const {
     const std::size_t left = images % workers_;
     return 5 * static_cast<std::int64_t>(left) * shared_ <= 4 * alone_ ? images - left : images;

@@ -18,7 +18,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Of a layer and a step of the same kind.
+/// Whether a layer and a step of the same kind have equal problems.
 inline bool same_problem(const listed_layer& l, const integer_step& s) {
   if (const auto* c = l.as<convolution_problem>())
     return *c == std::get<integer_convolution>(s.layer).problem;

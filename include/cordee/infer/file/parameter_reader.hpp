@@ -21,7 +21,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Of a layer whose other members have been read. Throws error that names file, step and tensor.
+/// Reads parameters of a layer whose other members have been read. Throws error that names file,
+/// step and tensor.
 class parameter_reader {
  public:
   parameter_reader(program_tensors& file, member_reader& members, const std::string& name)

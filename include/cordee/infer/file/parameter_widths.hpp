@@ -15,8 +15,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Of the shifts of a convolution without biases whose factors are powers of two, as one before a
-/// batch norm that is not folded; 0: of any other.
+/// Bits of the shifts of a convolution without biases whose factors are powers of two, as before an
+/// unfolded batch norm; 0 for any other.
 inline int shift_width(const integer_convolution& c) {
   int bits = 1;
   for (std::size_t k = 0; k < c.factors.size(); ++k) {

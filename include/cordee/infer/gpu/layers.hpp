@@ -202,7 +202,7 @@ struct integer_classifier_kernel {
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return threads * sizeof(std::int64_t);
   }
-  /// Of a sample.
+  /// Tiles of one sample.
   [[nodiscard]] constexpr std::size_t tiles() const {
     return static_cast<std::size_t>(by_tiles.divisor);
   }

@@ -63,7 +63,7 @@ class gpu_program {
     most_samples_ = std::numeric_limits<std::int32_t>::max() / largest;
   }
 
-  /// Of one call: positions have 31 bits.
+  /// Limit for one call: positions have 31 bits.
   [[nodiscard]] std::size_t most_samples() const { return most_samples_; }
 
   /// Bytes of the device that hold constants of steps, and those that a call uploads.

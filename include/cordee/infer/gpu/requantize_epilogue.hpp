@@ -32,7 +32,7 @@ struct alignas(16) filter_rescaling {
   }
 };
 
-/// Of a layer's filters; zeros behind them, up to `padded`.
+/// Rescalings of a layer's filters, followed by zeros up to `padded`.
 inline std::vector<filter_rescaling> rescalings_of(const integer_convolution& c,
                                                    std::size_t padded) {
   std::vector<filter_rescaling> all(padded);
@@ -84,7 +84,7 @@ struct requantize_epilogue {
   struct vector_constants {
     filter_rescaling of[4];
   };
-  /// Of the filters from `filter` on: a thread has the same ones in all of its rows.
+  /// Constants of the filters from `filter` on: a thread has the same ones in all of its rows.
   [[nodiscard]] CORDEE_DEVICE vector_constants constants_of(int filter) const {
     vector_constants constants;
     for (int i = 0; i < 4; ++i) constants.of[i] = filters[filter + i];

@@ -6,8 +6,8 @@
 //
 //   y = floor((m x + a) 2^-s) + b
 //
-// Of a single rounding, a has the half, 2^(s-1), that rounds to the nearest; of a batch norm, the B
-// of its fit does so.
+// For a single rounding, a includes the half, 2^(s-1), that rounds to the nearest; for a batch
+// norm, the B of its fit does so.
 //
 // The product has up to 62 bits, more than some runtimes compute with (infer/onnx/digits.hpp). So x
 // is counted from its bound, X = x - low, or high - x where m is negative, which leaves numbers
@@ -104,7 +104,7 @@ inline onnx_rescaling narrowed(onnx_rescaling c, const onnx_limits& limits) {
   c.low = std::clamp(low, c.low, c.high);
   c.high = std::max(c.low, high);
   if (c.high - c.low > 2) return c;
-  // Of so few x a steep line may pass the limits by far: one as steep as they are apart is enough.
+  // A steep line over so few x may pass the limits by far: one as steep as the results suffices.
   const auto within = [&](std::int64_t x) {
     return static_cast<std::int64_t>(
         std::clamp<onnx_signed>(c.result(x), limits.least, limits.most));

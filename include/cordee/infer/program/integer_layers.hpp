@@ -56,9 +56,9 @@ inline constexpr int residual_steps = 1 << 14;
 /// Sums of at most so many products of bytes, and the zero point's share of them, fit 32 bits.
 inline constexpr std::int64_t most_terms = 33000;
 inline constexpr std::int32_t largest_bias = std::int32_t{1} << 30;
-/// Of a bias: with residual_steps steps in a byte's, it is then 2^-9 of that step off at most.
+/// Shift of a bias: with residual_steps steps in a byte's, it is off by at most 2^-9 of that step.
 inline constexpr int least_bias_shift = -6;
-/// Of a bias as a part of the products with factors.
+/// Largest bias as a part of the products with factors.
 inline constexpr std::int64_t largest_addend = std::int64_t{1} << 61;
 
 struct integer_convolution {
@@ -99,7 +99,7 @@ struct integer_convolution {
   }
 };
 
-/// Of the magnitudes of what a batch norm reads.
+/// Limits the magnitudes of a batch norm's input.
 inline constexpr std::int32_t norm_limit = std::int32_t{1} << 17;
 
 struct integer_batch_norm {
@@ -117,7 +117,7 @@ struct integer_batch_norm {
         ((Int{multiplier[c]} * x + Int{addend[c]}) >> shift) + residual + Int{offset}, low, high);
   }
 };
-/// Of the magnitudes of K x + B.
+/// Limits the magnitudes of K x + B.
 inline constexpr std::int64_t largest_norm_sum = std::int64_t{1} << 62;
 
 /// The mean over pixels.
@@ -133,7 +133,7 @@ struct integer_classifier {
   std::vector<ops::fixed_point> factors;  // (classes)
 };
 
-/// Of a classifier: 15 bits.
+/// Largest weight of a classifier: 15 bits.
 inline constexpr std::int16_t largest_weight = (1 << 14) - 1;
 
 /// Magnitudes of activations of 32 bits are below this, so that the classifier's sums fit 64 bits.

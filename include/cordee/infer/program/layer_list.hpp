@@ -26,7 +26,7 @@ namespace cordee::inline CORDEE_ABI::detail::infer {
 struct classifier_problem {
   int features = 0, classes = 0;
 };
-/// Of a batch norm that is not folded.
+/// A batch norm that is not folded.
 struct norm_problem {
   extent in;
 };

@@ -27,7 +27,7 @@ struct program_limits {
   // one image more.
   static constexpr std::size_t memory = std::size_t{1} << 30;
   static constexpr std::size_t steps = 4096;
-  // Of one image: six times a ResNet-152's of 224 x 224.
+  // Operations for one image: six times those of a ResNet-152 at 224 x 224.
   static constexpr std::int64_t operations = std::int64_t{1} << 36;
 
   [[nodiscard]] static bool has_size(const extent& e) {

@@ -274,7 +274,8 @@ class program_builder {
   /// The usual reason for a bias of that size.
   static constexpr std::string_view constant_channel =
       ": is a channel nearly constant, with a variance near 0 and a mean that is not?";
-  /// Of bytes: a bias is then 2^-9 of a step off at most, as the least one of 32 bits is.
+  /// Bias shift for bytes: a bias is then off by at most 2^-9 of a step, as the least one of 32
+  /// bits.
   static constexpr int byte_bias_shift = 8;
 
   const std::vector<listed_layer>& list_;

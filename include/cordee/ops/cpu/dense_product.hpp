@@ -7,7 +7,7 @@
 //     for each block of rows         A in panels of the tile's rows, by the worker that takes it
 //       for each panel, each tile    the sums of a tile stay in registers (Goto and van de Geijn)
 //
-// Of a product that is known to be symmetric, tiles above the diagonal are copied, not computed.
+// If the product is known to be symmetric, tiles above the diagonal are copied, not computed.
 // The order of sums depends on the ISA, not on the workers.
 #pragma once
 

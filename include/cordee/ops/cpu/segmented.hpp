@@ -114,7 +114,7 @@ void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<co
   });
 }
 
-/// Of two planes, which a GPU reads in one launch.
+/// Same, for two planes; a GPU reads both in one launch.
 template <class Real>
 void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<const Real, cpu> x,
                        span_on<double, cpu> squares, span_on<const Real, cpu> y,

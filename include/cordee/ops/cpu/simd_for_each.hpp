@@ -54,7 +54,7 @@ struct lane_ref {
   [[gnu::always_inline]] static number clamped(number x, Real limit = half_max<Real>) {
     number upper = number{} + limit;
 #if defined(__AVX__)
-    // Of a known constant GCC 12 makes comparisons and blends instead of a minimum.
+    // For a known constant, GCC 12 emits comparisons and blends instead of a minimum.
     asm("" : "+v"(upper));
 #endif
     x = upper < x ? upper : x;

@@ -39,7 +39,7 @@ struct running_statistics_op {
     }
     move(c, means, variances, static_cast<double>(groups));
   }
-  /// Of so many groups, whose statistics have these sums.
+  /// Same, from the sums of the statistics of `count` groups.
   CORDEE_DEVICE void move(std::size_t c, double means, double variances, double count) const {
     constexpr double m = batch_norm_problem::momentum;
     const auto moved = [&](Real running, double sum) {
@@ -172,7 +172,7 @@ struct parameter_gradient_op {
     sum_groups(c, shift, dbeta);
     sum_groups(c, scale, dgamma);
   }
-  /// Of one group, which has these sums.
+  /// Adds the sums of one group.
   CORDEE_DEVICE void add(std::size_t c, double shift_sum, double scale_sum) const {
     if (dbeta != nullptr) dbeta[c] = static_cast<Real>(before(dbeta + c) + shift_sum);
     if (dgamma != nullptr) dgamma[c] = static_cast<Real>(before(dgamma + c) + scale_sum);

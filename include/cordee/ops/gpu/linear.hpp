@@ -154,7 +154,7 @@ void linear_weight_gradient(const linear_problem& p, int samples, const N* x, co
                    features + (db == nullptr ? 0 : 1),
                    store_weight_gradient_op<N, Real>{dw, db, features, mode}, s);
 }
-/// Of these the bias gradient alone.
+/// Same, for the bias gradient alone.
 template <Number N, std::floating_point Real, GpuStream S>
 void linear_bias_gradient(std::size_t outputs, int samples, const N* dy, Real* db, write_mode mode,
                           S s) {

@@ -48,7 +48,7 @@ class table_part {
     std::size_t k, first, last, in_part, first_chunk, last_chunk;
   };
 
-  /// Of chunks of `chunk` numbers; an empty segment has one.
+  /// Divides segments into chunks of `chunk` numbers; an empty segment has one.
   table_part(std::span<const segment> table, std::size_t from, std::size_t chunk)
       : from_(from), size_(std::min(max_segments, table.size() - from)), chunk_(chunk) {
     for (std::size_t j = 0; j < size_; ++j) {
@@ -196,7 +196,7 @@ void segmented_for(S s, std::span<const segment> table, const Body& body) {
   });
 }
 
-/// Of all bodies in one launch for each part of the table.
+/// Squares of all bodies, in one launch for each part of the table.
 template <class Real, GpuStream S, class Body, class... Bodies>
 void launch_squares(S s, std::span<const segment> table, const squared_body<Body>& first,
                     const Bodies&... others) {
@@ -224,7 +224,7 @@ void segmented_squares(S s, std::span<const segment> table,
                        std::type_identity_t<span_on<const Real, D>> x, span_on<double, D> squares) {
   segmented_squares<Real>(s, table, load_op<Real>{x.data}, squares);
 }
-/// Of two planes.
+/// Same, for two planes.
 template <class Real, GpuStream S, class D>
 void segmented_squares(S s, std::span<const segment> table,
                        std::type_identity_t<span_on<const Real, D>> x, span_on<double, D> squares,

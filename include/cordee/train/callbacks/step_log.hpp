@@ -72,7 +72,7 @@ class step_log {
   }
   /// Whether a fit has begun that has not ended: it threw, if another one begins.
   [[nodiscard]] bool is_in_fit() const { return in_fit_; }
-  /// Of a fit.
+  /// Ends the log of one fit.
   void end(const auto&... none) {
     flush(none...);
     in_fit_ = false;

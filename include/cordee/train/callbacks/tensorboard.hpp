@@ -55,7 +55,7 @@ void append_field(auto& out, unsigned number, std::string_view value) {
   out += value;
 }
 
-/// Of the bytes' frame.
+/// Masked CRC-32C of the bytes, for their frame.
 std::uint64_t checksum_of_bytes(const auto& s) {
   return io::masked_crc(io::crc32c({reinterpret_cast<const std::uint8_t*>(s.data()), s.size()}));
 }

@@ -37,7 +37,7 @@ inline bool processor_has_avx2() {
 
 // Templates throughout, so that programs without callbacks do not compile this code.
 
-/// Of a program whose kernels run on this processor.
+/// Warnings about the build of a program whose kernels run on this processor.
 auto build_warnings(bool optimized, std::integral auto register_bytes, bool avx2) {
   std::vector<std::string> out;
   if (!optimized)
@@ -51,7 +51,8 @@ auto build_warnings(bool optimized, std::integral auto register_bytes, bool avx2
   return out;
 }
 
-/// Of the learning rates at the given epochs of a run, in order; empty if there is nothing to say.
+/// A warning about the learning rates at the given epochs of a run, in order; empty if there is
+/// none.
 std::string schedule_warning(const auto& epochs, const auto& learning_rates, double run_epochs) {
   std::size_t moving = learning_rates.size();  // the last update that changes a weight, plus 1
   while (moving > 0 && learning_rates[moving - 1] == 0) --moving;

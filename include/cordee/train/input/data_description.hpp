@@ -228,8 +228,8 @@ template <class F>
   return out.size() == static_cast<std::size_t>(count) ? out : std::vector<double>();
 }
 
-/// Of a file's metadata. What is there and is not of the network's `channels` and `classes` is
-/// reported and left out; class names are not of the run where the classifier was not read.
+/// Reads a file's metadata. Values that do not match the network's `channels` and `classes` are
+/// reported and left out; class names are ignored if the classifier was not loaded.
 [[gnu::cold]] data_description read_description(const auto& metadata, int channels, int classes,
                                                 bool classifier, const std::string& path) {
   data_description out{.source = concat("the file ", path)};

@@ -56,7 +56,7 @@ inline critical_batch critical_batch::fit(std::span<const run> runs) {
     v1 += v;
   }
   const double determinant = uu * vv - uv * uv;
-  // Of runs at one batch u and v are proportional, up to rounding.
+  // With runs at only one batch, u and v are proportional up to rounding.
   expects(runs.size() >= 2 && determinant > 1e-12 * uu * vv,
           "critical_batch: needs runs at two different batches or more");
   critical_batch result{(u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant};

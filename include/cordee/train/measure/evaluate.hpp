@@ -101,7 +101,7 @@ template <class Run>
   });
 }
 
-/// Of a fit's validation, all that is known before the first step; of other callbacks nothing.
+/// Checks all of a fit's validation that is known before the first step; ignores other callbacks.
 template <class Run, class L>
 void expect_validation_fits(Run&, const L&) {}
 template <class Run, class S>

@@ -40,7 +40,7 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 template <class M>
 concept HasSharedStatistics = requires(M m) { m.share_statistics({}); };
 
-/// Of the model M, the optimizer O and the reducer R. What the constructor gets outlives it.
+/// Buckets of model M, optimizer O and reducer R. Arguments of the constructor must outlive it.
 template <class M, class O, class R>
 class bucket_exchange {
  public:

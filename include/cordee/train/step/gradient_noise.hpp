@@ -82,8 +82,8 @@ struct gradient_noise {
 
  private:
   [[nodiscard]] double mean(std::size_t k) const { return averages[k] / averages[0]; }
-  // Of two weighted means, from the mean of the product: the sample covariance by the squares of
-  // the weights, of which a few large ones leave few independent steps.
+  // Sample covariance of two weighted means, from the mean of the product; the squares of the
+  // weights count independent steps, of which a few large weights leave few.
   [[nodiscard]] double covariance(std::size_t product, std::size_t a, std::size_t b) const {
     const double share = averages[6] / (averages[0] * averages[0]);  // 1 / independent steps
     if (!(share < 1)) return 0;

@@ -64,7 +64,7 @@ class gradient_plane {
     }
   }
 
-  /// Of the reducer's transport, or null.
+  /// Memory from the reducer's transport, or null.
   template <class R>
   [[nodiscard, gnu::cold]] static device::external_memory allocate_registered(
       const R& reducer, const D& device, segments table, const frozen_layers& frozen,

@@ -20,7 +20,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// Of buckets that outlive it, with so many bytes for each number.
+/// Ring for buckets that outlive it, with `width` bytes a number.
 template <class Real, class D>
 class gradient_ring {
  public:
@@ -54,7 +54,7 @@ class gradient_ring {
   }
 
  private:
-  // Of bucket k, as numbers of `width` bytes, behind so many of type Real.
+  // Memory of bucket k as numbers of `width` bytes, behind `behind` of type Real.
   [[nodiscard]] std::byte* memory_of(std::size_t k, std::size_t width, std::size_t behind) {
     if (has_own(k)) return own_[k].span().data + behind * sizeof(Real);
     const std::size_t at = k % 2 == 0 ? 0 : capacity_ - buckets_[k].size;

@@ -57,7 +57,7 @@ concept PacksNumbers =
                                reinterpret_cast<std::byte*>(packed.span().data), s);
     };
 
-/// Of the model M, whose planes are P. What its constructor gets outlives it.
+/// Updates model M, whose planes are P, on the host. Arguments of its constructor must outlive it.
 template <class P, class M>
 class host_update {
  public:
@@ -347,7 +347,7 @@ template <class P, class M>
 struct host_update_type<P, M, true> {
   using type = host_update<P, M>;
 };
-/// Of a run that updates elsewhere: nothing, or its price on a GPU.
+/// The host_update of a run; for one that updates elsewhere, nothing or its price on a GPU.
 template <class P, class M>
 using host_update_of = typename host_update_type<P, M, P::on_host>::type;
 

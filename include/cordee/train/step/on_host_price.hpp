@@ -39,7 +39,7 @@ constexpr std::size_t status_bytes(std::span<const segment> table) {
   return 3 * sizeof(double) * table.size() + sizeof(step_status);
 }
 
-/// Of a run with these parts, on the GPU.
+/// Price of updating on the host instead, for a run with these parts on the GPU.
 template <class M>
 [[gnu::cold]] nn::host_price on_host_price(const M& model, const memory_plan& plan,
                                            std::span<const segment> table) {

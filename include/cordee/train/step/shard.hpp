@@ -64,8 +64,8 @@ void segmented_squares(shard_stream<D> s, std::span<const segment> pieces, const
   s.sum_over_ranks(s.context, of_pieces, plain);
 }
 
-/// Of the planes P, whose optimizer is O and whose reducer R. Its constructor's arguments outlive
-/// it.
+/// This rank's shard of planes P with optimizer O and reducer R. Its constructor's arguments must
+/// outlive it.
 template <class P, class O, class R>
 class shard {
  public:
@@ -225,7 +225,7 @@ class shard {
     copy(x.data, sums.data(), x.size);
     copy(y.data, sums.data() + x.size, y.size);
   }
-  // Of ranges that may overlap, which copies of a GPU must not.
+  // Moves a range that may overlap its destination, which a GPU's copies must not.
   void move(Real* out, const Real* in, std::size_t n, stream s) const {
     if (out == in || n == 0) return;
     if constexpr (!D::host_memory)

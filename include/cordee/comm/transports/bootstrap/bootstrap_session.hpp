@@ -144,7 +144,8 @@ class bootstrap_session {
   }
 
   std::optional<bootstrap_client> control_;
-  // Of rank 0; it ends first, for while it runs it reports to the others that control_ closed.
+  // Rank 0's server; destroyed first, for while it runs it reports to the others that control_
+  // closed.
   std::optional<bootstrap_server> server_;
 };
 

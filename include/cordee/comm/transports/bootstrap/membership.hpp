@@ -82,7 +82,7 @@ class membership {
                                  bool has_trained) {
     failed_.note(std::move(members), cause, has_trained || is_admitting_.exchange(false));
   }
-  /// Of the coordinator, when it has started the next world's server.
+  /// Called by the coordinator when it has started the next world's server.
   void publish(const generation& next, const bootstrap_address& server) {
     meeting::publish(point_, self_, next, server);
   }

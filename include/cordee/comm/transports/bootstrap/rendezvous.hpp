@@ -32,7 +32,7 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 
-/// Of a serialized address, with its terminator.
+/// Size of a serialized address, with its terminator.
 inline constexpr std::size_t longest_address = 4096;
 
 /// "29500 9f86d081 node1 10.0.0.1": the server's port, the run's secret, and names and addresses of

@@ -24,7 +24,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 struct packet;
 
-/// Of a packet that points into the sender's memory; on the sender's stack.
+/// Completion of a packet that points into the sender's memory; lives on the sender's stack.
 struct completion {
   packet* of = nullptr;            // nullptr: there is nothing to wait for
   bool claimed = false;            // guarded by the queue's mutex; then `of` is the consumer's

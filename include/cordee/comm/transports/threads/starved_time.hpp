@@ -24,9 +24,9 @@ class starved_time {
  public:
   [[gnu::cold]] starved_time() { (void)longest(); }
 
-  /// Of the thread, beside the caller, that was starved for longest since the construction, as seen
-  /// by the calls: between two of them a thread that is runnable at both was starved for the time
-  /// that it was not on a core. 0 where the system has no /proc/self/task.
+  /// The longest time for which a thread other than the caller was starved since construction, as
+  /// sampled by these calls: a thread runnable at two consecutive calls was starved for the time
+  /// between them that it was not on a core. 0 if the system has no /proc/self/task.
   [[gnu::cold]] std::chrono::milliseconds longest() {
     const auto now = clock::now();
     const auto self = static_cast<int>(gettid());

@@ -150,7 +150,7 @@ class zeromq_acceptor {
                    concat("cannot listen at ", address, " (zeromq::options{.listen})"));
   }
 
-  // Of a message of several parts, which is none of ours, an empty one.
+  // Discards the rest of a multipart message, which is never one of ours; returns an empty message.
   [[gnu::cold]] zeromq_message skip_rest() const {
     zeromq_message part;
     while (socket_.try_receive(part) && part.is_followed()) {

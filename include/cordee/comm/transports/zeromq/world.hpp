@@ -141,7 +141,7 @@ class zeromq_world {
   [[nodiscard, gnu::cold]] std::vector<T> allgather(const T& own) {
     return bootstrap_.allgather(own);
   }
-  /// Of the control connection: this rank's end, and rank 0's.
+  /// Addresses of the control connection: this rank's end, and rank 0's.
   [[nodiscard]] std::string local_address() const { return control_.local_address(); }
   [[nodiscard]] std::string server_address() const { return control_.server_address(); }
 

@@ -142,7 +142,7 @@ struct correlation_kernel {
   }
 
  private:
-  /// Of a pixel's first channel in the output.
+  /// Offset of a pixel's first channel in the output.
   [[nodiscard]] CORDEE_DEVICE std::size_t offset_of(int pixel) const {
     if constexpr (Strided) return g.output_offset(pixel);
     return static_cast<std::size_t>(pixel) * static_cast<std::size_t>(g.filters);

@@ -53,7 +53,7 @@ class input_walk {
     column_ = first.left + across;
   }
 
-  /// Of the input pixel, in numbers; only of the first position.
+  /// Offset of the input pixel, in numbers; valid only for the first position.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::ptrdiff_t offset(const implicit_gemm& g) const {
     return ((std::ptrdiff_t{sample_} * g.down.in + row_) * g.across.in + column_) * g.channels;
   }
@@ -103,7 +103,7 @@ class wgrad_loader {
 
   static constexpr input_step step_of(const implicit_gemm& g) { return {g, a_rows_per_pass}; }
 
-  /// Of the terms and filters from the first ones on, over pixels first_pixel to last_pixel - 1.
+  /// Loads terms and filters from the first ones on, over pixels first_pixel to last_pixel - 1.
   template <class Mma>
   CORDEE_DEVICE wgrad_loader(const implicit_gemm& g, const input_step& step, const N* x,
                              const N* dy, const Prologue& prologue, int first_term,

@@ -147,7 +147,7 @@ class amx_weight_gradient {
       std::fill(sums.at(k, of.first_column), sums.at(k, of.last_column), 0.0f);
   }
 
-  /// Of one or two filter tiles.
+  /// Operands of one or two filter tiles.
   struct operands {
     const bfloat_pair* a;       // (1 or 2, steps, 16 filters, 16 positions)
     std::ptrdiff_t a_tile;      // words to the second filter tile

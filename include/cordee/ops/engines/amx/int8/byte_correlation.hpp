@@ -141,7 +141,7 @@ class byte_correlation_by_tiles {
  private:
   /// The sums of one kernel: few, so that the next products overlap with what consumes these.
   static constexpr int chunk_pixels = 2 * tile_rows;
-  /// Of copies, in a second-level cache of 2 MiB: of several samples, and of rows of one.
+  /// Bytes of copies at a time, for an L2 cache of 2 MiB: of several samples, or of rows of one.
   static constexpr std::size_t cached_bytes = 1048576, band_bytes = 262144;
 
   /// Rows of samples that are copied at once.

@@ -14,8 +14,8 @@
 // with j beyond the output's width are summed and dropped: (S - 1) / t of each row, less what the
 // padding on the right of a row and on the left of the next have in common.
 //
-// Of at most four channels the t rows that follow each other are interleaved, a column as t C
-// bytes: a window row is  S t C  adjacent bytes then, and there are R / t of them.
+// With at most four channels, t consecutive rows are interleaved, a column as t C bytes: a window
+// row is then  S t C  adjacent bytes, and there are R / t of them.
 #pragma once
 
 #include <concepts>
@@ -151,7 +151,7 @@ struct byte_planes {
            problem.in.width;
   }
   [[nodiscard]] bool inside(int h) const { return h >= 0 && h < problem.in.height; }
-  /// Of a row: columns of padding before the input, then of the input.
+  /// A row begins with left() columns of padding, then middle() columns of the input.
   [[nodiscard]] int left() const { return std::min(problem.padding, columns()); }
   [[nodiscard]] int middle() const { return std::min(columns() - left(), problem.in.width); }
 

@@ -93,7 +93,7 @@ class permitted_byte_correlation {
   bool permitted_;
 };
 
-/// Of this build.
+/// The byte correlation of this build.
 #if CORDEE_ABI_AMX
 template <int V>
 using default_byte_correlation =

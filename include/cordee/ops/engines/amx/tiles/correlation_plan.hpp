@@ -142,7 +142,7 @@ struct tile_correlation_plan {
     if (in_place) return static_cast<std::ptrdiff_t>(in.pixels()) * pixel;
     return row_size() * planes() * plane_rows();
   }
-  /// Of the plane's pixel at row u and column x, of sample 0.
+  /// Offset of the plane's pixel at row u and column x, for sample 0.
   [[nodiscard]] constexpr std::ptrdiff_t at(int u, int x) const {
     const int step = columns.step;
     return (u % rows.step * std::ptrdiff_t{plane_rows()} + u / rows.step) * row_size() +
@@ -160,7 +160,7 @@ struct tile_correlation_plan {
   [[nodiscard]] constexpr int chunks(int phase) const {
     return (column_phase(phase).taps * pixel * 2 + tile_bytes - 1) / tile_bytes;
   }
-  /// Of one pixel, a multiple of 4.
+  /// Bytes of one pixel in a chunk, a multiple of 4.
   [[nodiscard]] constexpr int chunk_bytes(int phase) const {
     const int bytes = column_phase(phase).taps * pixel * 2, n = std::max(1, chunks(phase));
     return ((bytes + n - 1) / n + 3) / 4 * 4;
@@ -176,7 +176,7 @@ struct tile_correlation_plan {
     if (pixel == tile_channels) return block + at(u, x + chunk);
     return block + at(u, x) + std::ptrdiff_t{chunk} * (chunk_bytes(phase) / 2);
   }
-  /// Of a tile of B: chunk_bytes / 4 rows of 16 pairs.
+  /// Numbers of a tile of B: chunk_bytes / 4 rows of 16 pairs.
   [[nodiscard]] constexpr std::ptrdiff_t weight_tile(int phase) const {
     return std::ptrdiff_t{chunk_bytes(phase)} / 4 * tile_filters * 2;
   }

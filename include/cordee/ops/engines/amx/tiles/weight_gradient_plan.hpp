@@ -143,7 +143,7 @@ struct amx_gradient_plan {
 /// The plan with planes of one kind.
 constexpr amx_gradient_plan plan_amx_gradient(const convolution_problem& p, int samples,
                                               bool column_copies) {
-  // Of a second-level cache of 2 MiB: a task's sums, and its copies of a chunk.
+  // Shares of an L2 cache of 2 MiB: a task's copies of a chunk, and its sums.
   constexpr std::ptrdiff_t cache = 1280 * 1024,
                            most_sums = 768 * 1024 / (tile_bytes * tile_rows);  // tiles
   constexpr int tasks = 8;  // or more, of whole groups

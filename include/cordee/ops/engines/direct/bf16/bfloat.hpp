@@ -95,7 +95,7 @@ class bfloat_correlation {
     return p.window == 3 && p.padding == 1 && p.stride <= 2;
   }
 
-  /// Of x under a row of the window, in one block of channels.
+  /// Numbers of x under a row of the window, in one block of channels.
   [[nodiscard]] std::ptrdiff_t row_numbers() const { return std::ptrdiff_t{block_} * p_.window; }
   [[nodiscard]] std::ptrdiff_t whole_groups() const {  // the same, rounded up
     return (row_numbers() + group - 1) / group * group;
