@@ -3,7 +3,7 @@
 //
 // What training.py runs on hosts, a rank a process, and as threads of one process:
 //
-//   hosts_training zeromq|mpi|threads:RANKS REDUCER [FOLDER]
+//   hosts_zeromq|hosts_mpi zeromq|mpi|threads:RANKS REDUCER [FOLDER]
 //
 // A run whose sums are exact in any order. Each rank prints its weights: "rank 1: 3.5 ...". With
 // FOLDER it saves a checkpoint after each epoch, and continues from one.
@@ -101,6 +101,6 @@ int main(int argc, char** argv) try {
   else
     throw usage_error("no such transport");
 } catch (const std::exception& e) {
-  std::fprintf(stderr, "hosts_training: %s\n", e.what());
+  std::fprintf(stderr, "hosts: %s\n", e.what());
   return 1;
 }

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on hosts: reducers over ZeroMQ and MPI beside threads, a folder that only rank 0 sees, a host's clock.
+"""Runs on hosts: reducers over ZeroMQ and MPI beside threads, a folder that only rank 0 sees, a host's clock; hosts with
+other names and addresses; hosts that come and go; NCCL's startup over its test double.
 
     training.py zeromq PROGRAM HOUR_OFF_LIBRARY
     training.py mpi PROGRAM MPIRUN
+    training.py elastic PROGRAM
+    training.py nccl PROGRAM
 """
+import concurrent.futures
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,15 +20,30 @@ import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "hosts"
 REFUSALS = ("needs root", "needs iproute2", "may not make namespaces", "cannot limit a rate")
-TRANSPORT, PROGRAM, OTHER = sys.argv[1:]
+TRANSPORT, PROGRAM = sys.argv[1:3]
+OTHER = sys.argv[3] if len(sys.argv) > 3 else ""
+
+# What a host does before its ranks start: its name is the loopback's, as Debian writes it; it has a second address, as
+# Docker's, that is alike on all hosts and joins none; it has no address of IPv4.
+OWN_NAME_IS_LOOPBACK = """flock /etc/hosts sh -c 'own=$(hostname)
+  text=$(sed "/^[^1].* $own\\$/d; s/^10[.].* $own\\$/127.0.1.1 $own/" /etc/hosts); echo "$text" > /etc/hosts'; """
+SECOND_ADDRESS = """flock /etc/hosts sh -c '[ -e /sys/class/net/docker0 ] || { ip link add docker0 type bridge
+  ip address add 172.17.0.1/16 dev docker0; ip link set docker0 up; }'; """
+IPV6_ALONE = "ip -4 address flush dev eth0; "
+SETTINGS = {"as made": "", "own name is the loopback": OWN_NAME_IS_LOOPBACK, "second address": SECOND_ADDRESS,
+            "IPv6 alone": IPV6_ALONE}
 
 
 def weights(*command, **variables):
     """The exit status, the lines of the ranks, and what else was printed."""
     run = subprocess.run([str(part) for part in command], env={**os.environ, **variables}, capture_output=True, text=True,
                          timeout=60, check=False)
-    lines = sorted(line for line in run.stdout.splitlines() if line.startswith("rank "))
+    lines = sorted(line for line in run.stdout.splitlines() if line.startswith(("rank ", "weights:")))
     return run.returncode, lines, run.stderr
+
+
+def with_setting(setting, *command):
+    return ("sh", "-c", setting + 'exec "$@"', "sh", *command)
 
 
 class Run(unittest.TestCase):
@@ -41,6 +61,13 @@ class ZeroMQ(Run):
             with self.subTest(reducer=reducer, hosts=hosts):
                 self.expect_threads(hosts * ranks, reducer, weights(
                     SCRIPT, hosts, "--delay", "0.2ms", "--ranks-per-host", ranks, "--", PROGRAM, "zeromq", reducer))
+
+    def test_settings(self):
+        """Of hosts' names and addresses, with the address of the environment and with a file."""
+        for name, setting in SETTINGS.items():
+            with self.subTest(setting=name):
+                self.expect_threads(4, "hierarchical", weights(
+                    SCRIPT, 2, "--ranks-per-host", 2, "--", *with_setting(setting, PROGRAM, "zeromq", "hierarchical")))
 
     def test_folder_of_one_host(self):
         """Of a folder that only rank 0's host has, the rank that misses it says what it needs."""
@@ -81,9 +108,70 @@ class MPI(Run):
                     SCRIPT, hosts, "--mpirun", "--ranks-per-host", ranks, "--", PROGRAM, "mpi", reducer, MPIRUN=OTHER))
 
 
+class Elastic(Run):
+    """A host loses power and another one's rank joins, in both orders: all have the bits of a run of one rank."""
+    STEPS, PAUSE_MS, OFF_AT = 1600, 10, 6  # the ranks train for 10 s behind the loss at least
+
+    def run_hosts(self, setting, off, joins_after_loss):
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/run"
+            run = (file, self.STEPS, self.PAUSE_MS)
+            # A world writes the file anew where it has another rank 0, or another generation.
+            loss = f'inode=$(stat -c %i {file}); while [ $(stat -c %i {file}) = $inode ]; do sleep 0.05; done; '
+            joiner = f'while [ ! -e {file} ]; do sleep 0.05; done; {loss if joins_after_loss else ""}'
+            script = (f'{setting}if [ $RANK = 3 ]; then {joiner}exec {PROGRAM} joins "$@"; fi\n'
+                      f'WORLD_SIZE=3 exec {PROGRAM} launched "$@"')
+            return weights(SCRIPT, 4, "--power-off", f"{off}@{self.OFF_AT}", "--", "sh", "-c", script, "sh", *run)
+
+    def test_hosts(self):
+        expected = subprocess.run([PROGRAM, "alone", "-", str(self.STEPS), "0"], capture_output=True, text=True,
+                                  check=True).stdout
+        cases = [("as made", "host1", True, "10.0.0.2"), ("IPv6 alone", "host0", False, "fd00::1"),
+                 ("IPv6 alone", "host1", True, "fd00::2"), ("own name is the loopback", "host0", True, "10.0.0.1"),
+                 ("second address", "host0", False, "10.0.0.1")]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            runs = [pool.submit(self.run_hosts, SETTINGS[name], off, after) for name, off, after, _ in cases]
+        for (name, off, after, address), run in zip(cases, runs):
+            with self.subTest(setting=name, off=off, joins_after_loss=after):
+                status, lines, err = run.result()
+                self.assertEqual((status, lines), (0, [expected.strip()] * 3), err)
+                generations = re.findall("generation.*", err)
+                lost = f"lost rank {off[-1]} at {address}"
+                self.assertEqual(generations, [f"generation 2 has 2 ranks: {lost}", "generation 3 has 3 ranks: 1 new rank"]
+                                 if after else
+                                 ["generation 2 has 4 ranks: 1 new rank", f"generation 3 has 3 ranks: {lost}"])
+
+
+class NCCL(unittest.TestCase):
+    def test_startup(self):
+        """All ranks have rank 0's ids, by the environment and by a file, and the GPU of their local rank."""
+        for name, setting in SETTINGS.items():
+            for hosts, ranks in ((2, 1), (3, 1), (2, 2)):
+                with tempfile.TemporaryDirectory() as folder, self.subTest(setting=name, hosts=hosts, ranks=ranks):
+                    for file in ((), (f"{folder}/run",)):
+                        status, lines, err = weights(SCRIPT, hosts, "--ranks-per-host", ranks, "--",
+                                                     *with_setting(setting, PROGRAM, "starts", *file))
+                        self.assertEqual((status, err), (0, ""))
+                        self.assertEqual(lines, [f"rank {r} of {hosts * ranks}: GPU {r % ranks} of host{r // ranks}, "
+                                                 "communicators 7 8" for r in range(hosts * ranks)])
+
+    def test_failures(self):
+        """One rank prints the cause, whichever rank's process is lost, rank 0's with the server among them."""
+        died = "its process ended without leaving the run: killed, or crashed"
+        for name, setting in SETTINGS.items():
+            for fault, cause in (("throws:1", "rank 1: the disk is full"), ("dies:0", f"rank 0: {died}"),
+                                 ("dies:2", f"rank 2: {died}")):
+                with tempfile.TemporaryDirectory() as folder, self.subTest(setting=name, fault=fault):
+                    status, _, err = weights(SCRIPT, 3, "--", *with_setting(setting, PROGRAM, fault, folder))
+                    self.assertNotEqual(status, 0)
+                    said = [line for line in err.splitlines() if line.startswith("hosts_nccl:")]
+                    self.assertEqual(len(said), 1, err)
+                    self.assertIn(cause, said[0])
+
+
 if __name__ == "__main__":
     trial = subprocess.run([str(SCRIPT), "1", "--rate", "1gbit", "--", "true"], capture_output=True, text=True, check=False)
     if trial.returncode == 2 and any(refusal in trial.stderr for refusal in REFUSALS):
         print(f"skipped: {trial.stderr.strip()}")
         sys.exit(0)
-    unittest.main(argv=[sys.argv[0], "ZeroMQ" if TRANSPORT == "zeromq" else "MPI"])
+    unittest.main(argv=[sys.argv[0], {"zeromq": "ZeroMQ", "mpi": "MPI", "elastic": "Elastic", "nccl": "NCCL"}[TRANSPORT]])
