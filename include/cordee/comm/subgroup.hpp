@@ -37,15 +37,14 @@ class subgroup {
   /// As the parent's.
   static constexpr bool concurrent_contexts = detail::comm::has_concurrent_contexts<Communicator>();
 
-  /// All members pass the same ranks, in the same order; other ranks make none.
-  /// @throws usage_error for a rank that the parent does not have, one that is listed twice, or a
-  /// list without the caller.
+  /// All members pass the same ranks in the same order; other ranks construct none.
+  /// @throws usage_error for a rank outside the parent, a duplicate, or a list without the caller.
   subgroup(const Communicator& comm, const std::vector<int>& ranks)
       : parent_(comm),
         rank_(rank_in_subgroup(ranks, comm.rank(), comm.size())),
         ranks_(detail::core::counted_ptr<const std::vector<int>>::make(ranks)) {}
 
-  /// This rank's place in the list.
+  /// This rank's index in the list.
   [[nodiscard]] int rank() const { return rank_; }
   /// The length of the list.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_->size()); }
@@ -55,12 +54,12 @@ class subgroup {
     other.parent_ = parent_.duplicate(k);
     return other;
   }
-  /// The parent's rank of rank k.
+  /// Rank k's rank in the parent.
   [[nodiscard]] int parent_rank(int k) const {
     detail::comm::expects_peer("subgroup", k, size());
     return (*ranks_)[static_cast<std::size_t>(k)];
   }
-  /// The run's rank of rank k: the parent may be a subgroup as well.
+  /// Rank k's rank in the run, since the parent may itself be a subgroup.
   [[nodiscard]] int world_rank(int k) const {
     return cordee::detail::comm::world_rank(parent_, parent_rank(k));
   }
@@ -73,7 +72,7 @@ class subgroup {
                 typename D::stream s) const {
     with_parent_ranks(out, in, [&](auto o, auto i) { parent_.exchange(o, i, s); });
   }
-  /// The parent's exchange_add, with peers likewise.
+  /// The parent's exchange_add, with peers numbered in the subgroup.
   template <class Real, Device D>
     requires detail::comm::FusedAddOn<Communicator, Real, D>
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -82,7 +81,7 @@ class subgroup {
                       [&](auto o, auto i) { parent_.template exchange_add<Real>(o, i, s); });
   }
 
-  /// Ends the whole run, not only the subgroup's part of it.
+  /// Ends the whole run, not only the subgroup.
   void abort(const char* why) const
     requires detail::comm::Abortable<Communicator>
   {

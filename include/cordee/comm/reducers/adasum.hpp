@@ -68,11 +68,11 @@ void adasum(std::size_t n, const Real* a, const Real* b, Real* out) {
 /// Adasum of the ranks' gradients, tensor by tensor. Runs on the CPU only.
 template <class Communicator>
 struct adasum : reducer_base<Communicator> {
-  /// No mean, but the same bits on every rank.
+  /// Not a mean, but the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = false;  ///< Not for weights: it returns no mean.
+  static constexpr bool lossless = false;  ///< Unfit for weights: the result is no mean.
 
-  /// The partner's vector.
+  /// Scratch for the partner's vector.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);

@@ -23,12 +23,12 @@ namespace cordee::inline CORDEE_ABI {
 /// Exact mean in log2 p exchanges of whole vectors.
 template <class Communicator>
 struct butterfly : exact_method<butterfly<Communicator>, Communicator> {
-  /// The partner's vector: it reads this rank's while this rank would add to it.
+  /// Scratch for the partner's vector, which reads this rank's while this rank would add to it.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  /// 1: vectors travel whole.
+  /// 1: whole vectors are sent.
   [[nodiscard]] int chunks(std::size_t) const { return 1; }
 
   /// One line for logs.

@@ -21,8 +21,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// How allreduce_host combines two ranks' numbers. The minimum and the maximum of numbers among
-/// which there is a NaN is NaN.
+/// How allreduce_host combines the numbers of two ranks. If one is NaN, so is the minimum or
+/// maximum.
 enum class reduce_op {
   sum,  ///< Added in the order of ranks.
   min,  ///< The smallest.
@@ -94,8 +94,8 @@ void allreduce_host(const Communicator& comm, rank_range ranks, std::span<double
 
 }  // namespace detail::comm
 
-/// Effects: `values`, as many on each rank, become their sum, minimum or maximum over ranks,
-/// combined in the order of ranks.
+/// Replaces `values`, equally many on each rank, by their sum, minimum or maximum over ranks,
+/// combined in rank order.
 template <class Communicator>
 void allreduce_host(const Communicator& comm, std::span<double> values, reduce_op op) {
   detail::comm::allreduce_host(comm, {0, comm.size()}, values, op);

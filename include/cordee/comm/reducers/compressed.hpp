@@ -54,16 +54,16 @@ struct compressed {
 
   /// The reducer inside: one made of point-to-point messages, without slots; others do not compile.
   R reducer;
-  P precision{};  ///< Format of the numbers that travel; only its type counts.
+  P precision{};                          ///< Format of the numbers sent; only its type matters.
   communicator_type comm = reducer.comm;  ///< State: the communicator of `reducer`.
 
-  /// Bytes of two encoded messages, the sent and the received one.
+  /// Scratch for two encoded messages, one sent and one received.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return reducer.template scratch_as<P>(n);
   }
 
-  /// Adds e to the vector, then runs the reducer with every hop in P, which refills e.
+  /// Adds e to the vector, then runs the reducer with every hop in P, which rewrites e.
   template <class Real, Device D>
     requires detail::comm::CompressibleOn<R, P, Real, D>
   void mix(bucket_view<Real, D, 1> m, const step_info& info, typename D::stream s) const {

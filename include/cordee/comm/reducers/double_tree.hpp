@@ -108,17 +108,17 @@ struct tree_schedule {
 
 }  // namespace detail::comm
 
-/// Exact mean over two trees, in chunks that follow one another.
+/// Exact mean over two trees, pipelined in chunks.
 template <class Communicator>
 struct double_tree : exact_method<double_tree<Communicator>, Communicator> {
   /// Longest chunk. Unit: numbers. Range: 1 or more, else usage_error.
   std::size_t chunk;
 
-  /// `chunk_size` becomes `chunk`; usage_error comes from the first use.
+  /// Sets `chunk`, which is checked at its first use.
   explicit double_tree(Communicator communicator, std::size_t chunk_size = 1u << 15)
       : exact_method<double_tree, Communicator>{{communicator}}, chunk(chunk_size) {}
 
-  /// A child's chunk, where the transport has no fused add.
+  /// Scratch for a child's chunk, unless the transport has a fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n / static_cast<std::size_t>(chunks(n)) + 1) * sizeof(Real);

@@ -21,15 +21,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Base of a reducer that is a schedule of hops. A method with options, as in my_reducer{comm, 3},
-/// has them as members and a constructor.
+/// Base of a reducer that is a schedule of hops. Options of a method, as in my_reducer{comm, 3},
+/// are members set by a constructor.
 template <class Self, class Communicator>
 struct exact_method : reducer_base<Communicator> {
   using communicator_type = Communicator;  ///< See ReducerOn.
   /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
-  /// Whether run() takes any multiple of chunks() for w.count(), and processes so many chunks one
-  /// after the other, with the same bits.
+  /// Whether run() accepts any multiple of chunks() as w.count(), and processes groups of chunks()
+  /// one after the other with the same bits.
   static constexpr bool can_pipeline = false;
 
   /// Bytes of scratch that mix_as() needs for a message of n numbers.
@@ -48,8 +48,8 @@ struct exact_method : reducer_base<Communicator> {
     self().run(detail::comm::plain_wire<communicator_type, Real, D>{this->comm, m.values, m.scratch,
                                                                     count, s});
   }
-  /// Runs the method with every hop encoded in P; adds to `lost` what this rank's encodings lose,
-  /// in units of its own numbers.
+  /// Runs the method with every hop encoded in P; adds this rank's encoding error to `lost`, in
+  /// units of its own numbers.
   template <Precision P, class Real, Device D>
   void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info&,
               typename D::stream s) const {

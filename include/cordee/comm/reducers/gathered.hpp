@@ -35,7 +35,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A code: the numbers of largest magnitude in each tensor, with their places.
+/// A code: the numbers of largest magnitude in each tensor, with their indices.
 struct top_k {
   /// Fraction of a tensor's numbers that is sent, rounded up to a whole number. Range: 0 < fraction
   /// <= 1, else usage_error.
@@ -47,7 +47,7 @@ struct top_k {
     expects(fraction > 0 && fraction <= 1, "top_k: .fraction must be above 0 and at most 1");
     return static_cast<std::size_t>(detail::core::ceil(fraction * static_cast<double>(n)));
   }
-  /// Length of the code of n numbers: a place of 32 bits and a number each.
+  /// Length of the code of n numbers: a 32-bit index and a value for each number sent.
   template <class Real>
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return count(n) * (sizeof(std::uint32_t) + sizeof(Real));
@@ -61,7 +61,7 @@ struct top_k {
         "trainer_options::bucket_bytes or, for a tensor of that size, scaled_sign");
     return n * sizeof(std::uint32_t);
   }
-  /// Writes the code of x, in no particular order. NaN counts as the largest, then infinity; of
+  /// Writes the code of x, in no particular order. NaN counts as the largest, then infinity; among
   /// equal magnitudes the first is sent. Requires bytes<Real>(n) bytes at `code` and workspace(n)
   /// bytes at `workspace`, aligned as std::uint32_t.
   template <class Real>
@@ -86,7 +86,7 @@ struct top_k {
     }
   }
   /// Adds the numbers of a code to x, which has n.
-  /// @throws error for a place outside of x.
+  /// @throws error for an index outside x.
   template <class Real>
   void add(std::size_t n, const std::byte* code, Real* x) const {
     for (std::size_t k = 0; k < count(n); ++k) {
@@ -117,8 +117,8 @@ struct scaled_sign {
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
     return n == 0 ? 0 : sizeof(Real) + (n + 7) / 8;
   }
-  /// Writes the code of x. A zero is sent as the mean, with its own sign; a NaN or an infinity
-  /// makes the whole tensor so.
+  /// Writes the code of x. A zero is sent as the mean, with its own sign; a NaN or infinity makes
+  /// the whole tensor NaN or infinite.
   template <class Real>
   void encode(std::size_t n, const Real* x, std::byte* code) const {
     if (n == 0) return;
@@ -147,22 +147,22 @@ struct scaled_sign {
   }
 };
 
-/// Mean of the ranks' codes, which all ranks gather, with error feedback. Runs on the CPU only.
+/// Mean of the ranks' codes, which are all-gathered, with error feedback. Runs on the CPU only.
 template <class Communicator, class Code>
 struct gathered {
   using communicator_type = Communicator;  ///< See ReducerOn.
-  /// All ranks add the same codes in one order.
+  /// All ranks add the same codes in the same order.
   static constexpr agreement offers = agreement::exact;
   static constexpr bool lossless = false;        ///< A code loses numbers.
   static constexpr int slots = 1;                ///< The residual e.
   static constexpr bool residual_slots = true;   ///< The next vector is sent with e.
   static constexpr bool single_message = false;  ///< Each bucket has its own codes.
 
-  Communicator comm;  ///< The ranks that mix.
-  Code code{};        ///< What a rank sends of a tensor: `top_k` or `scaled_sign`.
+  Communicator comm;  ///< The ranks that average.
+  Code code{};        ///< How a rank's tensors are encoded: `top_k` or `scaled_sign`.
 
-  /// The code's workspace and every rank's code, for any number of tensors, which begin at
-  /// multiples of 64 numbers.
+  /// Scratch for the code's workspace and every rank's code, for any number of tensors, which begin
+  /// at multiples of 64 numbers.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     const std::size_t tensors = n / detail::core::segment_alignment + 1;
@@ -171,7 +171,7 @@ struct gathered {
                (code.template bytes<Real>(n) + tensors * code.template bytes<Real>(1));
   }
 
-  /// Codes the segments of the bucket one by one; without a layout the bucket is one tensor.
+  /// Encodes the segments of the bucket one by one; without a layout the bucket is one tensor.
   template <class Real, Device D>
     requires(D::host_memory || std::same_as<D, phantom>)
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {

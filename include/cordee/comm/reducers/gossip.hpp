@@ -50,18 +50,18 @@ std::vector<int> destinations(const T& topology, int rank, int size, std::int64_
 
 }  // namespace detail::comm
 
-/// Mixing with the neighbours of a topology, once a round.
+/// Mixing with the neighbours in a topology, once a round.
 template <class Communicator, Topology T = topologies::ring>
 struct gossip {
   using communicator_type = Communicator;                 ///< See ReducerOn.
-  static constexpr agreement offers = agreement::mixing;  ///< Ranks come closer, but differ.
+  static constexpr agreement offers = agreement::mixing;  ///< Ranks converge, but differ.
   static constexpr bool lossless = true;                  ///< See ReducerOn.
   static constexpr int slots = 0;                         ///< See ReducerOn.
 
   Communicator comm;  ///< The ranks that mix.
   T topology{};       ///< Which ranks mix, with which weights; the same on every rank.
 
-  /// The vectors of all neighbours in the round that has most.
+  /// Scratch for all neighbours' vectors, in the round with the most.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     std::size_t most = 0;
@@ -73,7 +73,7 @@ struct gossip {
   }
 
   /// Exchanges the bucket with the neighbours of `info.round`.
-  /// @throws usage_error for a round that has more edges than any within the topology's period.
+  /// @throws usage_error for a round with more edges than any within the topology's period.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
     const auto& in_edges = topology.in_edges(comm.rank(), comm.size(), info.round);
@@ -109,13 +109,13 @@ struct gossip {
     return peers;
   }
 
-  /// Growth of the ranks' disagreement in a round under this momentum; see
+  /// Growth of the disagreement between ranks in a round under this momentum; see
   /// comm/topologies/stability.hpp.
   [[nodiscard]] double spectral_radius(momentum_form form) const {
     return detail::comm::stability{topology, comm.size()}.spectral_radius(form);
   }
 
-  /// Phrases: momenta, thetas, forms and topologies that would be stable.
+  /// Phrases for a message: momenta, thetas, forms and topologies that would be stable.
   [[nodiscard]] std::vector<std::string> remedies(momentum_form form) const {
     const detail::comm::stability current{topology, comm.size()};
     std::vector<std::string> phrases;

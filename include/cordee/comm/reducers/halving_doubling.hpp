@@ -26,7 +26,8 @@ struct halving_doubling : exact_method<halving_doubling<Communicator>, Communica
   static constexpr bool can_pipeline = true;  ///< See exact_method.
   static constexpr bool can_shard = true;     ///< See reducer.hpp.
 
-  /// Half of the message, or an idle neighbour's vector, where the transport has no fused add.
+  /// Scratch for half of the message, or an idle neighbour's vector, unless the transport has a
+  /// fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);

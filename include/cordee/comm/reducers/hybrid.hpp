@@ -24,11 +24,11 @@ namespace cordee::inline CORDEE_ABI {
 template <class Small, class Large>
 struct hybrid {
   using communicator_type = typename Small::communicator_type;  ///< See ReducerOn.
-  /// The weaker of both.
+  /// The weaker of the two.
   static constexpr agreement offers = std::min(Small::offers, Large::offers);
   static constexpr bool lossless = Small::lossless && Large::lossless;  ///< If both are.
   static constexpr int slots = 0;                                       ///< See ReducerOn.
-  /// Whether either reducer's is: all numbers of a step then have one length.
+  /// Whether either reducer needs a single message: all numbers of a step then have one length.
   static constexpr bool single_message =
       detail::comm::SingleMessage<Small> || detail::comm::SingleMessage<Large>;
   static_assert(std::same_as<communicator_type, typename Large::communicator_type>,
@@ -44,19 +44,19 @@ struct hybrid {
   std::size_t threshold = 1u << 14;
   communicator_type comm = small.comm;  ///< State: the communicator of `small`.
 
-  /// Bytes that suffice for any message of up to n numbers.
+  /// Scratch that suffices for any message of up to n numbers.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     const std::size_t of_small = small.template scratch<Real>(std::min(n, threshold));
     return n <= threshold ? of_small : std::max(of_small, large.template scratch<Real>(n));
   }
-  /// As the reducer of that length.
+  /// As the reducer chosen for that length.
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
     return n <= threshold ? small.template scratch_as<P>(n) : large.template scratch_as<P>(n);
   }
 
-  /// Runs the reducer of the bucket's length.
+  /// Runs the reducer chosen for the bucket's length.
   template <class Real, Device D>
     requires ReducerOn<Small, Real, D> && ReducerOn<Large, Real, D>
   void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
@@ -65,7 +65,7 @@ struct hybrid {
     else
       large.mix(m, info, s);
   }
-  /// See exact_method. Requires that both reducers have it.
+  /// See exact_method. Requires it of both reducers.
   template <Precision P, class Real, Device D>
     requires detail::comm::CompressibleOn<Small, P, Real, D> &&
              detail::comm::CompressibleOn<Large, P, Real, D>

@@ -91,18 +91,19 @@ class vote_counts {
 template <class Communicator>
 struct majority_vote {
   using communicator_type = Communicator;  ///< See ReducerOn.
-  /// No mean, but the same bits on every rank.
+  /// Not a mean, but the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = false;        ///< Signs are left.
+  static constexpr bool lossless = false;        ///< Only signs remain.
   static constexpr int slots = 1;                ///< The momentum m.
-  static constexpr bool residual_slots = true;   ///< The mean of the ranks' m is a momentum.
+  static constexpr bool residual_slots = true;   ///< The ranks' mean of m is a momentum.
   static constexpr bool single_message = false;  ///< Each bucket has its own votes.
-  static constexpr bool signs_only = true;       ///< Of differences of weights they are no step.
+  static constexpr bool signs_only = true;       ///< Signs of weight differences are no step.
 
   Communicator comm;                              ///< The ranks that vote.
   detail::comm::majority_vote_options options{};  ///< The momentum.
 
-  /// This rank's votes on all numbers, or the result, and every rank's on this rank's chunk.
+  /// Scratch for this rank's votes on all numbers, or the result, and all ranks' votes on its
+  /// chunk.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     check({});

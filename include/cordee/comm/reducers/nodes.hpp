@@ -25,16 +25,16 @@ namespace cordee::inline CORDEE_ABI {
 struct nodes {
   /// Ranks on each node; the last node may have fewer. Range: 1 or more, else usage_error.
   int ranks_per_node = 1;
-  /// Ranks on each node, in place of `ranks_per_node` unless empty. Range: 1 or more each, and as
-  /// many in all as the communicator has, else usage_error.
+  /// Ranks on each node, used instead of `ranks_per_node` unless empty. Range: 1 or more each,
+  /// which add up to the communicator's size, else usage_error.
   std::vector<int> sizes{};
 
-  /// Nodes from the names of the ranks' hosts. Collective: every rank of the communicator calls it.
+  /// Derives nodes from the ranks' host names. Collective: every rank of the communicator calls it.
   /// @throws error if the ranks of a host are not consecutive, or a host has no name.
   template <class Communicator>
   [[nodiscard]] static nodes by_host(const Communicator& comm);
 
-  /// How many nodes that many ranks have.
+  /// Number of nodes for that many ranks.
   /// @throws usage_error if `ranks_per_node` is below 1.
   [[nodiscard]] int count(int ranks) const {
     expects(ranks_per_node > 0, "nodes: a node has at least one rank");

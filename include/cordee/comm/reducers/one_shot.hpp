@@ -61,19 +61,19 @@ struct rank_rows {
 
 }  // namespace detail::comm
 
-/// Exact mean of vectors that every rank sends to all others.
+/// Exact mean: every rank sends its whole vector to all others.
 template <class Communicator>
 struct one_shot : reducer_base<Communicator> {
   /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
 
-  /// Every rank's vector.
+  /// Scratch for every rank's vector.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * static_cast<std::size_t>(this->comm.size()) * sizeof(Real);
   }
 
-  /// Adds in the order of ranks, on every rank.
+  /// Adds in rank order, on every rank.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     const int p = this->comm.size();

@@ -50,11 +50,11 @@ struct power_sgd_options {
 template <class R>
 struct power_sgd {
   using communicator_type = typename R::communicator_type;  ///< See ReducerOn.
-  static constexpr agreement offers = agreement::exact;  ///< All ranks multiply the same P and Q.
-  static constexpr bool lossless = false;                ///< The approximation loses numbers.
-  static constexpr int slots = 2;                        ///< The residual E, and Q.
-  static constexpr bool residual_slots = true;           ///< The next vector is sent with E.
-  static constexpr bool single_message = false;          ///< Each bucket has its own P and Q.
+  static constexpr agreement offers = agreement::exact;     ///< All ranks hold the same P and Q.
+  static constexpr bool lossless = false;                   ///< The approximation is lossy.
+  static constexpr int slots = 2;                           ///< The residual E, and Q.
+  static constexpr bool residual_slots = true;              ///< The next vector is sent with E.
+  static constexpr bool single_message = false;             ///< Each bucket has its own P and Q.
   static_assert(R::slots == 0 && R::lossless && R::offers == agreement::exact &&
                     !detail::comm::ShardsUpdate<R>,
                 "power_sgd: the reducer inside takes exact means of P and Q: use ring, "
@@ -64,7 +64,7 @@ struct power_sgd {
   detail::comm::power_sgd_options options{};  ///< Rank, and which tensors are compressed.
   communicator_type comm = reducer.comm;      ///< State: the communicator of `reducer`.
 
-  /// All P, Q and what is not compressed, and the scratch of the reducer inside.
+  /// Scratch for all P, Q and uncompressed tensors, and that of the reducer inside.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     expects(options.rank > 0, "power_sgd: .rank must be at least 1");
@@ -72,7 +72,7 @@ struct power_sgd {
             "power_sgd: .min_compression_rate must be at least 1");
     return message_bytes<Real>(n) + reducer.template scratch<Real>(n);
   }
-  /// @throws usage_error for a table without a tensor that is compressed.
+  /// @throws usage_error for a table in which no tensor is compressed.
   void check(std::span<const segment> table) const {
     for (const segment& s : table)
       if (is_compressed(s)) return;
@@ -83,7 +83,7 @@ struct power_sgd {
         "tensors of a parameter_list need their shapes"));
   }
 
-  /// Mixes the matrices of the bucket by P and Q, all else as the reducer inside does.
+  /// Averages the bucket's matrices by P and Q, all else as the reducer inside does.
   template <class Real, Device D>
     requires(ReducerOn<R, Real, D>)
   void mix(bucket_view<Real, D, 2> m, const step_info& info, typename D::stream s) const {

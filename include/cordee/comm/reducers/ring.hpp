@@ -50,7 +50,7 @@ struct ring : exact_method<ring<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;  ///< See exact_method.
   static constexpr bool can_shard = true;     ///< See reducer.hpp.
 
-  /// One received chunk, where the transport has no fused add.
+  /// Scratch for one received chunk, unless the transport has a fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n / static_cast<std::size_t>(this->comm.size()) * sizeof(Real) + sizeof(Real);

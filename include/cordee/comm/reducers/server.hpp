@@ -42,7 +42,7 @@ server(Communicator) -> server<Communicator>;
 template <class Communicator, class Mode>
 server(Communicator, Mode) -> server<Communicator, Mode>;
 
-/// Exact mean, added and divided on rank 0.
+/// Exact mean, computed on rank 0.
 template <class Communicator>
 struct server<Communicator, synchronous> {
   using communicator_type = Communicator;  ///< See ReducerOn.
@@ -51,10 +51,10 @@ struct server<Communicator, synchronous> {
   static constexpr bool lossless = true;  ///< See ReducerOn.
   static constexpr int slots = 0;         ///< See ReducerOn.
 
-  Communicator comm;   ///< The ranks that mix.
+  Communicator comm;   ///< The ranks that average.
   synchronous mode{};  ///< Selects this server.
 
-  /// A worker's vector, where the transport has no fused add.
+  /// Scratch for a worker's vector, unless the transport has a fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
@@ -65,7 +65,7 @@ struct server<Communicator, synchronous> {
     return detail::comm::encoded_scratch<P>(n, 1);
   }
 
-  /// Adds in the order of ranks, whatever the order of arrival.
+  /// Adds in rank order, whatever the order of arrival.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     run(detail::comm::plain_wire<Communicator, Real, D>{comm, m.values, m.scratch, 1, s});
@@ -102,8 +102,8 @@ struct server<Communicator, synchronous> {
   }
 };
 
-/// Copies share one server: a thread of rank 0 serves from initialize() until the last copy has
-/// been destroyed on every rank. It uses request_context and reply_context meanwhile.
+/// Copies share one server: a thread of rank 0 serves from initialize() until the last copy on
+/// every rank has been destroyed. Meanwhile it uses request_context and reply_context.
 template <class Communicator>
 struct server<Communicator, asynchronous> {
   static_assert(
@@ -116,7 +116,7 @@ struct server<Communicator, asynchronous> {
   static constexpr bool single_message = true;  ///< All numbers of a push have one version.
   static constexpr int slots = 1;               ///< y, the weights that this rank last received.
 
-  /// Makes a server that initialize() starts.
+  /// Makes a server, which initialize() starts.
   /// @throws usage_error for an option outside its range.
   server(Communicator communicator, asynchronous options)
       : comm(communicator),
@@ -125,21 +125,21 @@ struct server<Communicator, asynchronous> {
             communicator, options)) {}
 
   Communicator comm;  ///< The ranks that push.
-  asynchronous mode;  ///< The options; those of rank 0 are in force.
+  asynchronous mode;  ///< The options; rank 0's apply.
 
-  /// 0: messages have memory of the server's own.
+  /// 0: the server has its own memory for messages.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;
   }
 
-  /// Collective. Effects: rank 0's numbers become the server's, and those of every rank.
+  /// Collective. Copies rank 0's numbers to the server and to every rank.
   template <class Real, Device D>
   void initialize(bucket_view<Real, D, 1> m, typename D::stream s) const {
     transact(detail::comm::request::join, m, s);
   }
-  /// Pushes how far this rank has moved, and receives the server's weights in place of its numbers;
-  /// blocks until they arrive. On a GPU they are copied through the host.
+  /// Pushes this rank's progress, replaces its numbers by the server's weights, and blocks until
+  /// those arrive. On a GPU they are copied through the host.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
     // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
@@ -153,14 +153,14 @@ struct server<Communicator, asynchronous> {
   /// Rank 0, whose weights this rank holds after mix().
   [[nodiscard]] std::vector<int> sources(const step_info&) const { return {0}; }
 
-  /// On rank 0, after initialize(), the server's weights and clock; else an empty state. No rank
-  /// may be in a mix().
+  /// On rank 0, after initialize(), returns the server's weights and clock; otherwise an empty
+  /// state. No rank may be in mix().
   template <class Real>
   [[nodiscard]] reducer_state state() const {
     return client_->template state<Real>();
   }
-  /// Continues on rank 0 where `state` was taken; nothing on the others. Follows initialize(), as
-  /// in a trainer, whose constructor calls that. No rank may be in a mix().
+  /// Restores `state` on rank 0; does nothing on other ranks. Call after initialize(), as a
+  /// trainer's constructor does. No rank may be in mix().
   /// @throws error for a state of another model or number of ranks; usage_error before
   /// initialize(), unless the state is empty.
   template <class Real>

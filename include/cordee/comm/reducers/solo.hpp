@@ -12,14 +12,14 @@ namespace cordee::inline CORDEE_ABI {
 /// The reducer of a run of one rank.
 struct solo {
   using communicator_type = self_comm;                   ///< See ReducerOn.
-  static constexpr agreement offers = agreement::exact;  ///< One rank agrees with itself.
+  static constexpr agreement offers = agreement::exact;  ///< A single rank agrees with itself.
   static constexpr bool lossless = true;                 ///< See ReducerOn.
   static constexpr int slots = 0;                        ///< See ReducerOn.
-  static constexpr bool capturable = true;  ///< As of optimizers (optim/optimizer.hpp).
+  static constexpr bool capturable = true;  ///< As for optimizers (optim/optimizer.hpp).
 
   self_comm comm{};  ///< See ReducerOn.
 
-  /// 0.
+  /// 0: needs no scratch.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;

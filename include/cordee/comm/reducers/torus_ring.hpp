@@ -30,11 +30,11 @@ struct torus_ring : exact_method<torus_ring<Communicator>, Communicator> {
   /// Range: 0 or a divisor of the number of ranks, else usage_error.
   int rows;
 
-  /// `row_count` becomes `rows`; usage_error comes from the first use.
+  /// Sets `rows`, which is checked at its first use.
   explicit torus_ring(Communicator communicator, int row_count = 0)
       : exact_method<torus_ring, Communicator>{{communicator}}, rows(row_count) {}
 
-  /// A received chunk of a row, where the transport has no fused add.
+  /// Scratch for a received chunk of a row, unless the transport has a fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     const int x = columns(), row_chunks = x == 1 ? this->comm.size() : x;

@@ -53,17 +53,17 @@ struct binomial_tree {
 
 }  // namespace detail::comm
 
-/// Exact mean over a binomial tree, added up on rank 0.
+/// Exact mean over a binomial tree rooted at rank 0.
 template <class Communicator>
 struct tree : exact_method<tree<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;  ///< See exact_method.
 
-  /// A child's vector, where the transport has no fused add.
+  /// Scratch for a child's vector, unless the transport has a fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  /// 1: vectors travel whole, unless they are cut.
+  /// 1: whole vectors are sent, unless they are pipelined.
   [[nodiscard]] int chunks(std::size_t) const { return 1; }
 
   /// One line for logs.

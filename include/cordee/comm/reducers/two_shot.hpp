@@ -20,20 +20,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Exact mean of chunks that every rank sends to all others.
+/// Exact mean: every rank reduces one chunk and sends the result to all others.
 template <class Communicator>
 struct two_shot : reducer_base<Communicator> {
   /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
   static constexpr bool can_shard = true;  ///< See reducer.hpp.
 
-  /// Every rank's numbers of this rank's chunk, of n / p + 1 numbers at most.
+  /// Scratch for all ranks' numbers of this rank's chunk, at most n / p + 1 each.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n + static_cast<std::size_t>(this->comm.size())) * sizeof(Real);
   }
 
-  /// Adds in the order of ranks, each chunk on the rank of its number.
+  /// Adds in rank order; rank k reduces chunk k.
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     if (this->comm.size() == 1) return;
@@ -41,7 +41,7 @@ struct two_shot : reducer_base<Communicator> {
     all_gather(m.values, s, 1);
   }
 
-  /// The numbers of a message of n that all_gather() sends, in chunks of whole units.
+  /// The numbers of an n-number message that all_gather() sends, in chunks of whole units.
   [[nodiscard]] detail::comm::number_range own_range(
       std::size_t n, std::size_t unit = detail::comm::shard_unit) const {
     return range_of(n, this->comm.rank(), unit);

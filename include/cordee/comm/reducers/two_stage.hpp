@@ -26,11 +26,11 @@ template <class Warmup, class Compressed>
 struct two_stage {
   using communicator_type = typename Warmup::communicator_type;  ///< See ReducerOn.
   static constexpr agreement offers = agreement::exact;          ///< As both.
-  static constexpr bool lossless = false;          ///< The second stage loses numbers.
-  static constexpr int slots = Compressed::slots;  ///< Those of the second stage.
+  static constexpr bool lossless = false;                        ///< The second stage is lossy.
+  static constexpr int slots = Compressed::slots;                ///< Those of the second stage.
   /// As the second stage.
   static constexpr bool residual_slots = detail::comm::HasResidualSlots<Compressed>;
-  /// Whether either reducer's is.
+  /// Whether either reducer needs a single message.
   static constexpr bool single_message =
       detail::comm::SingleMessage<Warmup> || detail::comm::SingleMessage<Compressed>;
   static_assert(Warmup::slots == 0 && Warmup::lossless && Warmup::offers == agreement::exact &&
@@ -44,11 +44,11 @@ struct two_stage {
 
   Warmup warmup;          ///< The reducer of the warm-up: an exact one; others do not compile.
   Compressed compressed;  ///< The reducer from `start_epoch` on.
-  /// Where the warm-up ends. Unit: epochs. Range: finite, 0 or more, else usage_error.
+  /// Epoch at which the warm-up ends. Unit: epochs. Range: finite, 0 or more, else usage_error.
   double start_epoch = 1;
   communicator_type comm = warmup.comm;  ///< State: the communicator of `warmup`.
 
-  /// Bytes that suffice for both.
+  /// Scratch that suffices for both.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return std::max(warmup.template scratch<Real>(n), compressed.template scratch<Real>(n));
@@ -59,7 +59,7 @@ struct two_stage {
     if constexpr (requires { compressed.check(table); }) compressed.check(table);
   }
 
-  /// Runs the reducer of the epoch.
+  /// Runs the reducer of the current epoch.
   template <class Real, Device D>
     requires ReducerOn<Warmup, Real, D> && ReducerOn<Compressed, Real, D>
   void mix(bucket_view<Real, D, slots> m, const step_info& info, typename D::stream s) const {

@@ -18,7 +18,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Chunks first .. last-1 of a message.
 struct chunk_range {
-  /// The first chunk, and the one behind the last.
+  /// First chunk, and one past the last.
   int first, last;
 };
 
@@ -41,7 +41,7 @@ inline constexpr std::size_t shard_unit = core::segment_alignment;
 
 }  // namespace detail::comm
 
-/// The peer of the direction that a hop does not use.
+/// Peer for a direction that a hop does not use.
 inline constexpr int no_peer = -1;
 
 namespace detail::comm {

@@ -29,15 +29,15 @@ namespace cordee::inline CORDEE_ABI {
 // ---- failures: at which second after `time` the next one is, `before` having been. Their optional
 // check(), which simulate_failures calls, throws usage_error for an invalid option. ----
 
-/// Ranks that fail independently, each once in `mtbf` seconds on average, whatever its age.
+/// Ranks that fail independently, each once per `mtbf` seconds on average, whatever its age.
 struct exponential_failures {
   /// Mean time between failures of one rank. Unit: seconds. Range: finite, above 0, else
   /// usage_error.
   double mtbf;
-  /// How many ranks fail. Range: 1 or more, else usage_error.
+  /// Number of ranks that can fail. Range: 1 or more, else usage_error.
   int ranks = 1;
   std::uint64_t seed = 1;  ///< Selects the failures. Range: any.
-  /// The second of the next failure after `time`; `before` failures have been.
+  /// Time in seconds of the next failure after `time`, when `before` failures have occurred.
   double operator()(double time, std::int64_t before) const {
     random_sequence random(seed, purpose::synthetic, 0, static_cast<std::uint64_t>(before));
     return time - mtbf / ranks * std::log1p(-random.uniform());
@@ -68,21 +68,20 @@ struct failures_at {
 
 /// What checkpoints and restarts cost, and when checkpoints are written.
 struct checkpointing {
-  /// Time of a checkpoint, and from a failure to the next step. Unit: seconds. Range: finite, 0 or
-  /// more, else usage_error.
+  /// Time to write a checkpoint, and from a failure to the next step. Unit: seconds. Range: finite,
+  /// 0 or more, else usage_error.
   double checkpoint_seconds = 0, restart_seconds = 0;
-  /// Steps between checkpoints; the last one is the run's result. Range: 1 or more, else
-  /// usage_error.
+  /// Steps between checkpoints; the last step is always saved. Range: 1 or more, else usage_error.
   std::int64_t interval = 1;
 };
 
-/// What a run with failures took: seconds = steps + checkpoints + lost + restarts.
+/// Time of a run with failures: seconds = steps + checkpoints + lost + restarts.
 struct interrupted_run {
   /// Time of the whole run, and of the checkpoints that were not lost. Unit: seconds.
   double seconds = 0, checkpoints = 0;
-  /// Time of steps and checkpoints in vain, and of restarts. Unit: seconds.
+  /// Time of steps and checkpoints that failures undid, and of restarts. Unit: seconds.
   double lost = 0, restarts = 0;
-  std::int64_t failures = 0;  ///< How many failures there were, those in restarts too.
+  std::int64_t failures = 0;  ///< Number of failures, those during restarts included.
 };
 
 /// Steps between checkpoints by Young's formula, at least one.
@@ -108,9 +107,9 @@ inline void expect_sensible(std::int64_t steps, double step_seconds, const check
 
 }  // namespace detail::comm
 
-/// Runs `steps` steps, with restarts from the last checkpoint after failures.
-/// @throws error if a million failures do not let it end; usage_error for a negative number of
-/// steps, a step without time, or `c` or `failures` outside their ranges.
+/// Runs `steps` steps, restarting from the last checkpoint after failures. @throws error if the run
+/// has not ended after a million failures; usage_error for a negative number of steps, steps of
+/// zero length, or `c` or `failures` outside their ranges.
 template <class Failures>
 interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const checkpointing& c,
                                   const Failures& failures) {
@@ -143,7 +142,7 @@ interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const
   return run;
 }
 
-/// The mean of simulate_failures' seconds over exponential_failures.
+/// Expected seconds of simulate_failures under exponential_failures.
 /// @throws usage_error for arguments outside their ranges.
 inline double expected_seconds(std::int64_t steps, double step_seconds, const checkpointing& c,
                                double mtbf, int ranks) {

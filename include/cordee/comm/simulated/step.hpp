@@ -34,15 +34,15 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What one rank computes in a step, in seconds, and the parameters whose gradients it sends.
 struct step_profile {
-  /// Time of making the next batch, of the forward pass and of the update. Unit: seconds. Range:
+  /// Time to make the next batch, of the forward pass and of the update. Unit: seconds. Range:
   /// finite, 0 or more, else usage_error.
   double loader = 0, forward = 0, optimizer = 0;
   std::vector<segment> table;  ///< Trainable tensors, in the order of the forward pass.
   /// Time of backward in each tensor's layer, divided among the layer's tensors. Unit: seconds.
   /// Range: one for each tensor, finite, 0 or more, else usage_error.
   std::vector<double> backward;
-  /// Time of making adversarial copies; their passes are in the others. Unit: seconds. Range:
-  /// finite, 0 or more, else usage_error.
+  /// Time to make adversarial copies; their passes count elsewhere. Unit: seconds. Range: finite, 0
+  /// or more, else usage_error.
   double adversary = 0;
 
   /// The sum of `backward`, in seconds.
@@ -51,35 +51,35 @@ struct step_profile {
     for (const double seconds : backward) sum += seconds;
     return sum;
   }
-  /// Seconds of forward, backward and the update: a step without waits and adversary.
+  /// Seconds of forward, backward and update: a step without waits and adversary.
   [[nodiscard]] double total() const { return forward + backward_total() + optimizer; }
 };
 
 /// Which steps simulate_steps runs.
 struct step_options {
-  /// How many steps. Range: 1 or more, else usage_error.
+  /// Number of steps. Range: 1 or more, else usage_error.
   std::int64_t steps = 1;
-  /// Steps between exchanges; from 2 on, of weights (local steps). Range: 1 or more, else
-  /// usage_error.
+  /// Steps between exchanges; from 2 on, weights are exchanged (local steps). Range: 1 or more,
+  /// else usage_error.
   int period = 1;
-  /// Whether buckets leave while backward runs, or when it has ended.
+  /// Whether buckets are sent while backward runs, or only after it.
   bool overlap = true;
-  /// Whether the adversary's copies are made beside the step, or lengthen it.
+  /// Whether adversarial copies are made in parallel with the step, or lengthen it.
   bool idle_processors = true;
-  /// As trainer_options::bucket_bytes. Unit: bytes. Range: any; 1 is a bucket for each tensor.
-  /// Default: simulated::bucket_bytes, that of a GPU.
+  /// Bucket size, as trainer_options::bucket_bytes. Unit: bytes. Range: any; 1 makes a bucket for
+  /// each tensor. Default: simulated::bucket_bytes, that of a GPU.
   std::size_t bucket_bytes = 0;
 };
 
 /// What simulate_steps returns.
 struct simulated_steps {
-  /// Length of a step, of the rank that ends last; the mean over steps. Unit: seconds.
+  /// Length of a step on the rank that ends last; mean over steps. Unit: seconds.
   double seconds = 0;
-  /// The part of those spent waiting for messages; the mean over steps and ranks. Unit: seconds.
+  /// Part of it spent waiting for messages; mean over steps and ranks. Unit: seconds.
   double exposed = 0;
-  simulation totals{};  ///< What all steps together amount to.
+  simulation totals{};  ///< Totals over all steps.
 
-  /// Share of a step in which a rank waits for messages; NaN if steps take no time.
+  /// Share of a step in which a rank waits for messages; NaN if steps have zero length.
   [[nodiscard]] double exposed_share() const { return exposed / seconds; }
 };
 
@@ -140,7 +140,7 @@ double run_steps(const simulated& rank, const R& reducer, const step_profile& st
 
 }  // namespace detail::comm
 
-/// Steps of `ranks` ranks that all compute `step` and mix with make(comm), a reducer.
+/// Simulates steps of `ranks` ranks that all compute `step` and mix with the reducer make(comm).
 /// @throws usage_error for a profile, stragglers or options outside their ranges; error if a rank
 /// fails.
 template <class Make, class Stragglers = no_stragglers>

@@ -120,10 +120,10 @@ class step_times_file {
 
 }  // namespace detail::comm
 
-/// The times of a step on `images` images: forward and backward in proportion to their number, the
-/// optimizer as measured.
-/// @throws error, with the line, for what is no table of this network; usage_error for less than
-/// one image.
+/// Reads the times of a step on `images` images: forward and backward scale with their number, the
+/// optimizer's time does not.
+/// @throws error, with the line, for anything but a table of this network; usage_error for less
+/// than one image.
 inline step_profile read_step_times(std::istream& in, std::span<const segment> table, int images) {
   expects(images > 0, "read_step_times: images are at least 1");
   detail::comm::step_times_file file(table, images);

@@ -19,27 +19,27 @@ namespace cordee::inline CORDEE_ABI {
 
 /// None: all ranks compute at their own rate.
 struct no_stragglers {
-  /// 1.
+  /// 1: no rank is slower.
   double operator()(int, std::int64_t) const { return 1; }
 };
-/// The last ranks are slower, in all steps.
+/// The last ranks are slower in all steps.
 struct constant_stragglers {
   int from_rank = 0;  ///< The first slow rank.
-  /// By which they take longer. Range: finite, 0 or more, else usage_error.
+  /// Factor by which they are slower. Range: finite, 0 or more, else usage_error.
   double factor = 3;
-  /// The factor for this rank in this step.
+  /// Slow-down factor of this rank in this step.
   double operator()(int rank, std::int64_t) const { return rank >= from_rank ? factor : 1; }
   /// @throws usage_error for an option outside its range.
   void check() const {
     detail::core::expects_not_negative("constant_stragglers", "factor", factor);
   }
 };
-/// 1 + mean * E, where E has the exponential distribution of mean 1.
+/// Slow-down factor 1 + mean * E, where E has the exponential distribution of mean 1.
 struct exponential_stragglers {
-  /// Mean of what is added to 1. Range: finite, 0 or more, else usage_error.
+  /// Mean of the part beyond 1. Range: finite, 0 or more, else usage_error.
   double mean = 0.1;
   std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
-  /// The factor for this rank in this step.
+  /// Slow-down factor of this rank in this step.
   double operator()(int rank, std::int64_t step) const {
     random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
                            static_cast<std::uint64_t>(rank));
@@ -48,13 +48,14 @@ struct exponential_stragglers {
   /// @throws usage_error for an option outside its range.
   void check() const { detail::core::expects_not_negative("exponential_stragglers", "mean", mean); }
 };
-/// Pareto's distribution from 1 on: P(factor > x) = x^-shape, whose mean is shape / (shape - 1).
+/// Slow-down factors of Pareto's distribution: P(factor > x) = x^-shape, with mean shape / (shape -
+/// 1).
 struct heavy_tailed_stragglers {
   /// Exponent of the tail; up to 1 the mean is infinite. Range: finite, above 0, else
   /// usage_error.
   double shape = 3;
   std::uint64_t seed = 1;  ///< Selects the factors. Range: any.
-  /// The factor for this rank in this step.
+  /// Slow-down factor of this rank in this step.
   double operator()(int rank, std::int64_t step) const {
     random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
                            static_cast<std::uint64_t>(rank));

@@ -25,10 +25,10 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace topologies {
 
-/// A graph of the user's own, the same in every round.
+/// A user-defined graph, the same in every round.
 class adjacency {
  public:
-  /// neighbors[i]: the ranks that rank i exchanges with; symmetric. An edge weighs 1 / (1 + the
+  /// neighbors[i]: the ranks that rank i exchanges with; symmetric. An edge has weight 1 / (1 + the
   /// larger degree of its ends).
   /// @throws error unless the graph is connected and symmetric, without loops and double edges.
   static adjacency metropolis(const std::vector<std::vector<int>>& neighbors) {
@@ -54,8 +54,8 @@ class adjacency {
     return made;
   }
 
-  /// weights[i][j]: the weight of rank j's numbers in rank i's mean, not negative.
-  /// @throws error unless rows and columns sum to 1 within 1e-9 (or the mean over ranks would
+  /// weights[i][j]: nonnegative weight of rank j's numbers in rank i's mean.
+  /// @throws error unless rows and columns sum to 1 within 1e-9 (else the mean over ranks would
   /// drift) and the ranks converge to their mean.
   static adjacency weighted(const std::vector<std::vector<double>>& weights) {
     const std::size_t p = weights.size();
@@ -85,12 +85,12 @@ class adjacency {
     return made;
   }
 
-  /// The number of ranks that it is made for.
+  /// Number of ranks in the graph.
   [[nodiscard]] int size() const { return static_cast<int>(rows_.size()); }
   /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
-  /// The rank's row without the diagonal. Valid while this object lives.
-  /// @throws error for another number of ranks than size().
+  /// The rank's row without the diagonal. Valid during this object's lifetime.
+  /// @throws error if `ranks` is not size().
   [[nodiscard]] std::span<const edge> in_edges(int rank, int ranks, std::int64_t) const {
     if (ranks != size())
       throw error(concat("adjacency: made for ", size(), " ranks, and the run has ", ranks));

@@ -76,7 +76,7 @@ struct ring {
   [[nodiscard]] int period(int) const { return 1; }
   /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
-  /// The ranks before and after, with 1/3 each; on a ring of two the other one, with 1/2.
+  /// The ranks before and after, with weight 1/3 each; in a ring of two, the other rank, with 1/2.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     return detail::comm::equal_edges(
         rank, {detail::comm::wrapped(rank - 1, size), detail::comm::wrapped(rank + 1, size)});
@@ -89,8 +89,8 @@ struct ring {
 struct torus2d {
   static constexpr bool symmetric = true;  ///< See Topology.
 
-  /// Rows of ranks; 0: of the most nearly square grid. Range: 0 or a divisor of the number of
-  /// ranks, else usage_error.
+  /// Rows of ranks; 0: as many as make the grid most nearly square. Range: 0 or a divisor of the
+  /// number of ranks, else usage_error.
   int rows = 0;
 
   /// 1: rounds are equal.
@@ -101,7 +101,7 @@ struct torus2d {
     const int r = detail::comm::rows_of(rows, size);
     return {r, size / r};
   }
-  /// The distinct ones of the ranks above, left, right and below, with 1 / (their number + 1) each.
+  /// The distinct ranks above, left, right and below, with weight 1 / (their number + 1) each.
   /// @throws usage_error for `rows` outside its range.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     const int r = detail::comm::rows_of(rows, size), c = size / r, y = rank / c, x = rank % c;
@@ -115,17 +115,17 @@ struct torus2d {
   [[nodiscard]] std::string describe() const { return "2D torus"; }
 };
 
-/// Up to four neighbours on a 2D grid that does not wrap around; one at the ends of a single row.
+/// Up to four neighbours on a 2D grid that does not wrap around; the ends of a single row have one.
 struct mesh2d {
   static constexpr bool symmetric = true;  ///< See Topology.
 
-  /// Rows of ranks; 0: of the most nearly square grid. Range: 0 or a divisor of the number of
-  /// ranks, else usage_error.
+  /// Rows of ranks; 0: as many as make the grid most nearly square. Range: 0 or a divisor of the
+  /// number of ranks, else usage_error.
   int rows = 0;
 
   /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
-  /// The ranks above, left, right and below that exist, with 1 / (1 + the larger degree).
+  /// The existing ranks above, left, right and below, with weight 1 / (1 + the larger degree).
   /// @throws usage_error for `rows` outside its range.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     const int r = detail::comm::rows_of(rows, size), c = size / r;
@@ -152,7 +152,7 @@ struct star {
 
   /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
-  /// All other ranks for rank 0, rank 0 for the others, with 1 / size.
+  /// For rank 0 all other ranks, for others rank 0, with weight 1 / size.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     for (int peer = rank == 0 ? 1 : 0; peer < (rank == 0 ? size : 1); ++peer)
@@ -163,7 +163,7 @@ struct star {
   [[nodiscard]] std::string describe() const { return "star"; }
 };
 
-/// All ranks exchange with all others: the exact mean, for p - 1 messages a rank.
+/// All ranks exchange with all others: the exact mean, in p - 1 messages a rank.
 struct complete {
   static constexpr bool symmetric = true;  ///< See Topology.
 
@@ -171,7 +171,7 @@ struct complete {
   [[nodiscard]] int period(int) const { return 1; }
   /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
-  /// All other ranks, with 1 / size.
+  /// All other ranks, with weight 1 / size.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     for (int peer = 0; peer < size; ++peer) detail::comm::add_edge(in, rank, peer, 1.0 / size);
@@ -181,7 +181,7 @@ struct complete {
   [[nodiscard]] std::string describe() const { return "complete graph"; }
 };
 
-/// Neighbours are the ranks whose number differs in one bit.
+/// Neighbours are the ranks whose numbers differ in one bit.
 struct hypercube {
   static constexpr bool symmetric = true;  ///< See Topology.
 
@@ -195,7 +195,7 @@ struct hypercube {
             "symmetric_exponential serve any number");
     return std::vector<int>(static_cast<std::size_t>(detail::comm::powers_below(size)), 2);
   }
-  /// The log2(size) neighbours, with 1 / (log2(size) + 1).
+  /// The log2(size) neighbours, with weight 1 / (log2(size) + 1).
   /// @throws usage_error unless `size` is a power of two.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
@@ -207,13 +207,13 @@ struct hypercube {
   [[nodiscard]] std::string describe() const { return "hypercube"; }
 };
 
-/// Directed: receives from the ranks 1, 2, 4, … before it, sends to those as far behind it.
+/// Directed: receives from ranks 1, 2, 4, … before it, sends to ranks as far after it.
 struct exponential {
   /// 1: rounds are equal.
   [[nodiscard]] int period(int) const { return 1; }
   /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
-  /// The ceil(log2(size)) ranks 1, 2, 4, … before, with equal weights, the rank's own among them.
+  /// The ceil(log2(size)) ranks 1, 2, 4, … before, with equal weights, including the rank itself.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     const int distances = detail::comm::powers_below(size);
@@ -233,8 +233,8 @@ struct symmetric_exponential {
   [[nodiscard]] int period(int) const { return 1; }
   /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
-  /// The ranks 1, 2, 4, … before and after, with half of the exponential graph's weight; where two
-  /// coincide their weights add.
+  /// The ranks 1, 2, 4, … before and after, with half of the exponential graph's weights; those of
+  /// coinciding ranks add up.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
     std::vector<edge> in;
     const int distances = detail::comm::powers_below(size);

@@ -18,7 +18,7 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace topologies {
 
-/// Another topology with `theta` times its weights; the rank keeps the rest.
+/// Another topology with its weights times `theta`; the rank's own weight is the rest.
 template <Topology T>
 struct lazy {
   /// As the topology inside.

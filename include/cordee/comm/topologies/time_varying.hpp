@@ -28,7 +28,7 @@ struct one_peer {
   [[nodiscard]] int period(int size) const { return std::max(1, detail::comm::powers_below(size)); }
   /// One cycle of all ranks.
   [[nodiscard]] std::vector<int> dimensions(int size) const { return {size}; }
-  /// The one neighbour of this round; none for a single rank.
+  /// The neighbour of this round; none for a single rank.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size == 1) return {};
     return {{detail::comm::wrapped(rank - (1 << round % period(size)), size), 0.5}};
@@ -54,7 +54,7 @@ struct xor_matching {
             "random_matching serve any even number, one_peer any number");
     return std::vector<int>(static_cast<std::size_t>(detail::comm::powers_below(size)), 2);
   }
-  /// The one neighbour of this round; none for a single rank.
+  /// The neighbour of this round; none for a single rank.
   /// @throws usage_error unless `size` is a power of two.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     const int rounds = period(size);
@@ -65,14 +65,14 @@ struct xor_matching {
   [[nodiscard]] std::string describe() const { return "XOR matchings"; }
 };
 
-/// Exchanges with its left and its right neighbour on a ring in turn.
+/// Exchanges with its left and right neighbour on a ring alternately.
 struct odd_even {
   static constexpr bool symmetric = true;  ///< See Topology.
 
   /// 2: one neighbour, then the other.
   [[nodiscard]] int period(int) const { return 2; }
-  /// The one neighbour of this round; none for a single rank.
-  /// @throws usage_error for another odd number of ranks.
+  /// The neighbour of this round; none for a single rank.
+  /// @throws usage_error for any other odd number of ranks.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size == 1) return {};
     expects(size % 2 == 0,
@@ -90,13 +90,13 @@ struct random_matching {
   /// See Topology; comm/topologies/stability.hpp computes second moments.
   static constexpr bool uniform_matching = true;
 
-  /// Selects the matchings. Range: any, the same on every rank.
+  /// Seed of the matchings. Range: any, the same on every rank.
   std::uint64_t seed = 0;
 
   /// 0: rounds never repeat.
   [[nodiscard]] int period(int) const { return 0; }
-  /// The one neighbour of this round; none for a single rank.
-  /// @throws usage_error for another odd number of ranks.
+  /// The neighbour of this round; none for a single rank.
+  /// @throws usage_error for any other odd number of ranks.
   [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size == 1) return {};
     expects(size % 2 == 0,

@@ -27,15 +27,15 @@
 namespace cordee::inline CORDEE_ABI {
 
 namespace topologies {
-/// A message from `peer`, which counts `weight` in the receiver's mean.
+/// A message from `peer`, with its weight in the receiver's mean.
 struct edge {
   int peer;       ///< The rank that sends.
-  double weight;  ///< What its numbers count in the receiver's mean.
+  double weight;  ///< Weight of its numbers in the receiver's mean.
 };
 }  // namespace topologies
 
 /// The rows of a doubly stochastic matrix for any number of ranks, without the diagonal: each peer
-/// is listed once, a rank never lists itself and keeps what the weights leave of 1.
+/// is listed once, a rank never lists itself, and its own weight is 1 minus those listed.
 template <class T>
 concept Topology = std::copyable<T> && requires(const T t, int rank, int size, std::int64_t round) {
   { t.period(size) } -> std::same_as<int>;

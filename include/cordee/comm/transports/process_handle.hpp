@@ -24,14 +24,14 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 template <class Self, class World>
 class process_handle {
  public:
-  /// Messages of the host's memory block the thread that exchanges them.
+  /// Exchanges of host memory block the calling thread.
   static constexpr bool blocks_host = true;
 
-  /// This process's number, from 0.
+  /// Rank of this process, from 0.
   [[nodiscard]] int rank() const { return world_->rank(); }
-  /// How many processes the run has.
+  /// Number of processes in the run.
   [[nodiscard]] int size() const { return world_->size(); }
-  /// The same rank with context k of messages (comm/transports/transport.hpp).
+  /// The same rank on message context k (comm/transports/transport.hpp).
   /// @throws usage_error for a context that does not exist.
   [[nodiscard]] Self duplicate(int k) const {
     if (k < 0 || k >= context_count) throw usage_error(concat(Self::name, ": no such context"));
@@ -49,7 +49,7 @@ class process_handle {
   }
 
   /// See AnySource.
-  /// @throws usage_error on another context than that of requests.
+  /// @throws usage_error on a context other than that of requests.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
     if (context_ != request_context)
       throw usage_error(concat(Self::name, ": probe_any requires the request context"));
@@ -57,7 +57,7 @@ class process_handle {
     return world_->probe_any(context_, expected);
   }
 
-  /// Ends the run: every rank that waits now or later throws this cause.
+  /// Ends the run: this cause is thrown on every rank that waits now or later.
   void abort(const char* why) const { world_->fail(why); }
 
  protected:

@@ -18,7 +18,7 @@ struct self_comm {
 
   /// 0, at compile time.
   [[nodiscard]] static constexpr int rank() { return 0; }
-  /// 1, at compile time, so that code that exchanges is left out.
+  /// 1, at compile time, so that code for exchanges is left out.
   [[nodiscard]] static constexpr int size() { return 1; }
   /// Itself: there is one context.
   [[nodiscard]] self_comm duplicate(int) const { return {}; }
@@ -27,9 +27,9 @@ struct self_comm {
   template <class Real, Device D>
   void mean(span_on<Real, D>, typename D::stream) const {}
 
-  /// Copies the k-th message that is sent into the k-th that is received.
-  /// @throws usage_error unless both lists have as many messages, of equal sizes, with rank 0 as
-  /// peer.
+  /// Copies the k-th message sent into the k-th received.
+  /// @throws usage_error unless both lists have equally many messages, of equal sizes, with rank 0
+  /// as peer.
   template <Device D>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {

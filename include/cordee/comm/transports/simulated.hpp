@@ -43,8 +43,7 @@ class simulated {
 
   using options = detail::comm::simulation_options;  ///< What launch() simulates.
 
-  /// Runs f(comm) on each of `ranks` ranks to its end. If one throws, the others stop at their next
-  /// exchange.
+  /// Runs f(comm) on each of `ranks` ranks. If one throws, the others stop at their next exchange.
   /// @throws error for the first failure, "rank 2: ...", a message that is never received, or ranks
   /// that all wait; usage_error for less than one rank, or options outside their ranges.
   template <class F>
@@ -62,7 +61,7 @@ class simulated {
 
   /// This rank's number, from 0.
   [[nodiscard]] int rank() const { return rank_; }
-  /// How many ranks are simulated.
+  /// Number of simulated ranks.
   [[nodiscard]] int size() const { return world_->size(); }
   /// The same ranks on context k (comm/transports/transport.hpp).
   /// @throws usage_error for a context that does not exist.
@@ -71,7 +70,7 @@ class simulated {
     return {*world_, rank_, k};
   }
 
-  /// See TransportOn. On device `phantom` messages have sizes alone.
+  /// See TransportOn. On device `phantom` messages have only sizes.
   template <Device D>
     requires(D::host_memory || std::same_as<D, phantom>)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -79,7 +78,7 @@ class simulated {
     world_->exchange<D>(rank_, context_, out, in);
   }
 
-  /// This rank's device without memory: the reductions that it counts take time.
+  /// This rank's device without memory: reductions on it advance the virtual time.
   [[nodiscard]] phantom device() const { return phantom{world_->work_of(rank_)}; }
   /// This rank's virtual time.
   [[nodiscard]] double now() const { return record().seconds; }
@@ -90,23 +89,23 @@ class simulated {
     world_->count_work(rank_);
     return world_->clock();
   }
-  /// Effects: the caller, a fiber of this rank or another, goes on at that time, unless it is past.
+  /// Advances the calling fiber, of this rank or another, to that time unless it is past.
   void await(const event& e) const { world_->clock() = detail::comm::later(record(), e); }
-  /// Effects: this rank computes for so many seconds.
+  /// Advances this rank's time by `seconds` of computation.
   void compute(double seconds) const {
     expects(seconds >= 0 && detail::core::isfinite(seconds),
             "simulated: a computation takes a finite time, 0 or more");
     world_->clock().seconds += seconds;
   }
-  /// f() beside g(), as two threads of this rank would run; f first, until it waits. f does not
-  /// throw.
+  /// Runs f() and g() concurrently, as two threads of this rank would; f first, until it waits. f
+  /// must not throw.
   template <class F, class G>
   void concurrently(const F& f, const G& g) const {
     world_->concurrently(rank_, f, g);
   }
 
-  /// A fiber of this rank, if it is joinable. join() requires that it is, blocks until the fiber
-  /// has ended, and leaves none to join; as with std::thread no copy could join it again.
+  /// A fiber of this rank. join() requires joinable() and blocks until the fiber has ended; as with
+  /// std::thread, a fiber can be joined once.
   class task {
    public:
     task() = default;
@@ -132,19 +131,20 @@ class simulated {
     detail::comm::simulated_world* world_ = nullptr;
     std::size_t id_ = 0;
   };
-  /// Effects: f() will run beside the caller, from this time on. What it throws fails the run.
+  /// Starts f() concurrently with the caller, at the current time. An exception from it fails the
+  /// run.
   template <class F>
   [[nodiscard]] task start_task(F f) const {
     return {*world_, world_->start_beside(rank_, std::move(f))};
   }
 
   /// Receives from any source: blocks until a message is pending on this context, and returns the
-  /// sender of the one that was sent first. That none of `expected` sends is seen at once.
+  /// sender of the one sent first. If none of `expected` will send, that is detected at once.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
     return world_->probe_any(rank_, context_, expected);
   }
 
-  /// Ends the run: every rank that waits now or later throws this cause.
+  /// Ends the run: this cause is thrown on every rank that waits now or later.
   void abort(const char* why) const { world_->fail(rank_, why); }
 
  private:

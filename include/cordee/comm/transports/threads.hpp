@@ -32,18 +32,18 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 struct thread_options {
-  /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
-  /// `milliseconds::max()`, it is a hundred years. All ranks then have the same time to end, at
-  /// most ten seconds, beside that in which a thread of the process has no core (at most five
+  /// How long a rank waits for another before it ends the run with an error that names that rank.
+  /// Unit: milliseconds. Range: above 0, else usage_error. More than a hundred years, as
+  /// `milliseconds::max()`, counts as a hundred years. All ranks then have as long again to end, at
+  /// most ten seconds, not counting time without a core for a thread of the process (at most five
   /// times as much); after that the process ends.
   std::chrono::milliseconds deadline{120'000};
-  /// Whether ranks may share a GPU, where there are fewer GPUs than ranks.
+  /// Whether ranks may share a GPU if there are fewer GPUs than ranks.
   bool share_gpus = false;
 };
 }  // namespace detail::comm
 
-/// The communicator of one rank of `threads::launch`.
+/// Communicator of one rank of `threads::launch`.
 class threads {
  public:
   /// See TransportOn.
@@ -54,11 +54,11 @@ class threads {
   using options = detail::comm::thread_options;  ///< Options of launch().
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
-  /// have ended. A GPU made there without an ordinal is that of the rank's number; where the
-  /// process is a rank of another launcher, its number among the threads of all processes of the
-  /// machine. If one throws, the others stop at their next exchange, and the first failure is
-  /// thrown as error: "rank 2: ...". Ends the process if a rank does not end within the grace
-  /// period after that.
+  /// have ended. A GPU created there without an ordinal is that of the rank's number; if the
+  /// process is itself a rank of another launcher, that of the thread's number among all processes
+  /// of the machine. If a rank throws, the others stop at their next exchange, and the first
+  /// failure is thrown as error: "rank 2: ...". Ends the process if a rank does not end within the
+  /// grace period after that.
   template <class F>
   static void launch(int ranks, const F& f, options o = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");
@@ -71,9 +71,9 @@ class threads {
     if (const std::string why = all.world->unreceived(); !why.empty()) throw error(why);
   }
 
-  /// This thread's number, from 0.
+  /// Number of this thread, from 0.
   [[nodiscard]] int rank() const { return context_.rank(); }
-  /// How many threads launch() started.
+  /// Number of threads that launch() started.
   [[nodiscard]] int size() const { return context_.world().size; }
   /// The same ranks on context k (comm/transports/transport.hpp).
   /// @throws usage_error for a context that does not exist.
@@ -82,7 +82,8 @@ class threads {
     return threads{context_.duplicate(k)};
   }
 
-  /// Host memory: the receiver copies from the sender's, or from a copy of a short message.
+  /// Exchange of host memory: the receiver copies from the sender's, or from a copy of a short
+  /// message.
   /// @throws usage_error for a peer that does not exist; error if the run fails.
   template <Device D>
     requires(D::host_memory)
@@ -91,8 +92,8 @@ class threads {
     context_.transfer<D>(out, in, copy_message, s);
   }
 
-  /// Ranks whose memory is on a GPU: the sender finishes its stream before it posts, and the
-  /// receiver copies from one GPU memory to the other.
+  /// Exchange of GPU memory: the sender finishes its stream before it posts, and the receiver
+  /// copies from one GPU to the other.
   template <Device D>
     requires GpuStream<typename D::stream>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -101,7 +102,7 @@ class threads {
     context_.transfer<D>(out, in, copy_message_on_gpu<typename D::stream>, s);
   }
 
-  /// exchange(), where the receiver adds what arrives to its memory.
+  /// As exchange(), but the receiver adds messages to its memory.
   template <class Real, Device D>
     requires(D::host_memory)
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -110,15 +111,15 @@ class threads {
   }
 
   /// See AnySource.
-  /// @throws usage_error on another context than that of requests.
+  /// @throws usage_error on a context other than that of requests.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
     expects(context_.number() == detail::comm::request_context,
             "threads: probe_any requires the request context");
     return context_.probe_any(expected);
   }
 
-  /// The mean over ranks, in place, in shared memory (threads/shared_mean.hpp). Sums are made in
-  /// the order of ranks.
+  /// The mean over ranks, in place, in shared memory (threads/shared_mean.hpp), summed in rank
+  /// order.
   template <class Real, Device D>
     requires(D::host_memory)
   void mean(span_on<Real, D> x, typename D::stream) const {
@@ -131,7 +132,7 @@ class threads {
     shared.exit_barrier(rank());
   }
 
-  /// The same between GPUs, or on one.
+  /// Same, between GPUs or on one.
   template <class Real, Device D>
     requires GpuStream<typename D::stream>
   void mean(span_on<Real, D> x, typename D::stream s) const {
@@ -144,7 +145,7 @@ class threads {
     shared.mean_of_gpu_slices<Real>(rank(), x.size, s);
   }
 
-  /// Ends the run: every rank that waits now or later throws this cause.
+  /// Ends the run: this cause is thrown on every rank that waits now or later.
   [[gnu::cold]] void abort(const char* why) const { context_.world().fail(rank(), why); }
 
  private:

@@ -54,13 +54,13 @@ namespace cordee::inline CORDEE_ABI {
 template <Device D>
 struct send_op {
   int peer;                           ///< The rank that receives it.
-  span_on<const std::byte, D> bytes;  ///< Not changed until the exchange has ended.
+  span_on<const std::byte, D> bytes;  ///< Unchanged until the exchange has ended.
 };
 /// A message that an exchange receives.
 template <Device D>
 struct recv_op {
   int peer;                     ///< The rank that sends it.
-  span_on<std::byte, D> bytes;  ///< Receives the message, which must be as long.
+  span_on<std::byte, D> bytes;  ///< Receives the message, which must have this length.
 };
 
 /// A communicator: a copyable handle of one rank. Optional members are at the header's top.

@@ -35,23 +35,23 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 struct zeromq_options {
-  /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
-  /// `milliseconds::max()`, it is a hundred years. All ranks then have the same time to end, at
-  /// most ten seconds; those that do not are the launcher's.
+  /// How long a rank waits for another before it ends the run with an error that names that rank.
+  /// Unit: milliseconds. Range: above 0, else usage_error. More than a hundred years, as
+  /// `milliseconds::max()`, counts as a hundred years. All ranks then have as long again to end, at
+  /// most ten seconds; the launcher must end those that do not.
   std::chrono::milliseconds deadline{120'000};
-  /// Where ranks receive: an address of this host (IPv4's or IPv6's), an interface's name ("eth0"),
-  /// or "*" for all. Range: one of these, else error.
+  /// Where ranks listen: an address of this host (IPv4 or IPv6), an interface's name ("eth0"), or
+  /// "*" for all. Range: one of these, else error.
   std::string listen = "127.0.0.1";
-  /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
+  /// Whether ranks of a machine may share a GPU if it has fewer GPUs than ranks.
   bool share_gpus = false;
-  /// Whether the run goes on when ranks are lost, and new ones may join. Default: a lost rank ends
-  /// it.
+  /// Whether the run continues when ranks are lost, and new ones may join. Default: a lost rank
+  /// ends it.
   std::optional<cordee::elastic> elastic{};
 };
 }  // namespace detail::comm
 
-/// The communicator of one rank of `zeromq::launch`.
+/// Communicator of one rank of `zeromq::launch`.
 class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_world> {
   using base = detail::comm::process_handle<zeromq, detail::comm::zeromq_world>;
   friend base;
@@ -62,19 +62,19 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
 
   using options = detail::comm::zeromq_options;  ///< Options of launch().
 
-  /// Runs f(comm) in this process, whose rank the environment gives (RANK and WORLD_SIZE, or
-  /// another launcher's), with its share of the node's cores as workers, and returns when all ranks
-  /// have ended. A GPU made by this thread without an ordinal is the one of the rank's number on
-  /// its node. If one throws or dies, the others stop at their next exchange, and the first failure
-  /// is thrown: as error by the lowest rank that ends, "rank 2: ...", and as aborted by the others,
-  /// whose programs need not print it. While rank 0's process is stopped, no rank learns which
-  /// others end, and each throws error.
+  /// Runs f(comm) in this process, whose rank comes from the environment (RANK and WORLD_SIZE, or
+  /// another launcher's variables), with its share of the node's cores as workers, and returns when
+  /// all ranks have ended. A GPU created by this thread without an ordinal is that of the rank's
+  /// number on its node. If a rank throws or dies, the others stop at their next exchange, and the
+  /// first failure is thrown: as error by the lowest surviving rank, "rank 2: ...", and as aborted
+  /// by the others, whose programs need not print it. While rank 0's process is stopped, no rank
+  /// learns which others survive, and each throws error.
   template <class F>
   static void launch(const F& f, const options& o = {}) {
     launch(f, rendezvous_tcp{}, o);
   }
-  /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}. With options{.elastic},
-  /// f is called once more in each world that the run goes on in; see zeromq/elastic.hpp.
+  /// Same, with another rendezvous: rendezvous_file{"/shared/run-17"}. With options{.elastic}, f is
+  /// called again in each world in which the run continues; see zeromq/elastic.hpp.
   template <class F, detail::comm::Rendezvous R>
   static void launch(const F& f, const R& rendezvous, const options& o = {}) {
     using detail::comm::zeromq_world, detail::device::local_rank_scope;
@@ -93,7 +93,7 @@ class zeromq : public detail::comm::process_handle<zeromq, detail::comm::zeromq_
   }
 
   using base::exchange;
-  /// Host memory.
+  /// Exchange of host memory.
   /// @throws usage_error for a peer that does not exist; error if the run fails.
   template <Device D>
     requires(D::host_memory)

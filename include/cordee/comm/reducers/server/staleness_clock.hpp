@@ -28,13 +28,13 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of an asynchronous server.
 struct asynchronous {
-  /// No limit; of softsync, each push is an update.
+  /// No limit; for softsync, each push is an update.
   static constexpr int unlimited = std::numeric_limits<int>::max();
 
-  /// n of n-softsync (Zhang et al. 2015): one update is the mean of floor(ranks / n) pushes, and of
-  /// one push where n exceeds the number of ranks. Range: 1 or more, else usage_error.
+  /// n of n-softsync (Zhang et al. 2015): an update averages floor(ranks / n) pushes, or one push
+  /// if n exceeds the number of ranks. Range: 1 or more, else usage_error.
   int softsync = unlimited;
-  /// How far a rank may be ahead of the slowest before it waits (Ho et al. 2013). Unit: steps.
+  /// Steps that a rank may be ahead of the slowest before it waits (Ho et al. 2013). Unit: steps.
   /// Range: 0 or more, else usage_error.
   int staleness_bound = unlimited;
   /// Whether a push is multiplied by 1 / max(1, its staleness) before it is averaged.

@@ -153,30 +153,30 @@ template <class Variable>
 
 }  // namespace detail::comm
 
-/// An address that every rank is started with: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
-/// or another one. A run of one rank needs none. Rank 0 listens at that address until all ranks
-/// have joined. Where other users can reach it, start every rank with the same secret in
-/// CORDEE_SECRET_KEY, or in a file that CORDEE_SECRET_KEY_FILE names. The address may be a name, of
-/// which each address is tried, IPv4's or IPv6's ("::1", also in brackets).
+/// An address given to every rank at its start: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
+/// or another one. A run of one rank needs none. Rank 0 listens there until all ranks have joined.
+/// If other users can reach it, give every rank the same secret in CORDEE_SECRET_KEY, or in a file
+/// named by CORDEE_SECRET_KEY_FILE. A host name may have several addresses, IPv4 or IPv6 ("::1",
+/// also in brackets); each is tried.
 struct rendezvous_tcp {
-  /// Where rank 0 listens; empty if a variable is not set. Range: a host's name or address and a
-  /// port from 1 to 65535, else error. Default: MASTER_ADDR and MASTER_PORT; the next port where
-  /// torchrun's agent has that one.
+  /// Address at which rank 0 listens; empty if a variable is not set. Range: a host's name or
+  /// address and a port from 1 to 65535, else error. Default: MASTER_ADDR and MASTER_PORT; the next
+  /// port if torchrun's agent occupies that one.
   std::optional<detail::comm::master_address> address =
       detail::comm::master_from_environment([](const char* name) { return std::getenv(name); });
 
-  /// This process's rank by its launcher's variables; without a launcher, rank 0 of 1.
-  /// @throws error for variables that are no numbers or contradict each other.
+  /// This process's rank from its launcher's variables; without a launcher, rank 0 of 1.
+  /// @throws error for variables that are not numbers or contradict each other.
   [[nodiscard]] static detail::comm::rank_assignment assignment() {
     return detail::comm::assignment_of_this_process();
   }
-  /// The address's port; 0, which is any, in a run of one rank.
-  /// @throws error without address for several ranks.
+  /// The address's port; in a run of one rank 0, any port.
+  /// @throws error for several ranks without an address.
   [[nodiscard]] int port() const { return known_address().port; }
   /// Does nothing: all ranks know the address.
   void publish(const detail::comm::bootstrap_address&) const {}
-  /// Always the address, with the secret.
-  /// @throws error without one for several ranks.
+  /// The address, with the secret.
+  /// @throws error for several ranks without an address.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     const detail::comm::master_address known = known_address();
     return detail::comm::bootstrap_address{known.port, secret(), {known.name}, known.variable};
@@ -201,25 +201,25 @@ struct rendezvous_tcp {
   }
 };
 
-/// A path in a folder that all ranks can access; rank 0's system chooses the port. The file has the
-/// run's random secret and is readable by its owner only. A file of an earlier run does no harm:
-/// nothing answers at its address with that secret.
+/// A path in a folder that all ranks can access; rank 0's operating system chooses the port. The
+/// file holds the run's random secret and is readable by its owner only. A file left by an earlier
+/// run is harmless: nothing answers at its address with that secret.
 struct rendezvous_file {
   /// The file that rank 0 writes and the other ranks read.
   std::string path;
 
-  /// This process's rank by its launcher's variables; without a launcher, rank 0 of 1.
-  /// @throws error for variables that are no numbers or contradict each other.
+  /// This process's rank from its launcher's variables; without a launcher, rank 0 of 1.
+  /// @throws error for variables that are not numbers or contradict each other.
   [[nodiscard]] static detail::comm::rank_assignment assignment() {
     return detail::comm::assignment_of_this_process();
   }
-  /// 0: any.
+  /// 0: any port.
   [[nodiscard]] static int port() { return 0; }
   /// Empty: all addresses.
   [[nodiscard]] static std::string host() { return {}; }
   /// Empty: a random one.
   [[nodiscard]] static std::string secret() { return {}; }
-  /// Replaces the file, in one step.
+  /// Replaces the file atomically.
   /// @throws error if it cannot be written, and for an address of more than 4095 bytes.
   void publish(const detail::comm::bootstrap_address& address) const {
     const std::string temporary = concat(path, ".", detail::comm::random_secret());
@@ -233,7 +233,7 @@ struct rendezvous_file {
     throw error(concat("rendezvous_file: cannot write ", path,
                        ": choose a folder that all ranks can access and rank 0 may write to"));
   }
-  /// The address in the file; empty while there is none.
+  /// The address in the file; empty while the file does not exist.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     const std::string line = detail::comm::first_line(path, detail::comm::longest_address);
     if (line.empty() || line.size() == detail::comm::longest_address) return {};  // none of ours
@@ -241,7 +241,7 @@ struct rendezvous_file {
   }
 };
 
-/// A communicator of the same ranks, such as mpi's.
+/// Rendezvous over a communicator of the same ranks, such as mpi's.
 template <class Communicator>
   requires TransportOn<Communicator, cpu>
 struct rendezvous_comm {
@@ -252,14 +252,14 @@ struct rendezvous_comm {
   [[nodiscard]] detail::comm::rank_assignment assignment() const {
     return {comm.rank(), comm.size(), "rendezvous_comm"};
   }
-  /// 0: any.
+  /// 0: any port.
   [[nodiscard]] static int port() { return 0; }
   /// Empty: all addresses.
   [[nodiscard]] static std::string host() { return {}; }
   /// Empty: a random one.
   [[nodiscard]] static std::string secret() { return {}; }
   /// Sends the address to all other ranks.
-  /// @throws error for one of more than 4095 bytes, and if the run fails.
+  /// @throws error for an address of more than 4095 bytes, or if the run fails.
   void publish(const detail::comm::bootstrap_address& address) const {
     std::array<char, detail::comm::longest_address> text{};
     address.serialize().copy(text.data(), text.size() - 1);
@@ -268,7 +268,7 @@ struct rendezvous_comm {
       out.push_back({peer, {reinterpret_cast<const std::byte*>(text.data()), text.size()}});
     exchange(out, {});
   }
-  /// Receives the address from rank 0 in the first call, which blocks.
+  /// Receives the address from rank 0 on the first call, which blocks.
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() {
     if (received) return received;
     std::array<char, detail::comm::longest_address> text{};

@@ -16,8 +16,8 @@ namespace cordee::inline CORDEE_ABI {
 /// The chain of messages and reductions that ends last: on links of one speed
 /// seconds = messages * latency + bytes / bandwidth + reduced_bytes * gamma.
 struct critical_path {
-  double seconds = 0;  ///< The time at which it ends.
-  /// Messages on it, their bytes, and bytes that it adds to others.
+  double seconds = 0;  ///< Time at which it ends.
+  /// Messages on it, their bytes, and the bytes reduced on it.
   std::uint64_t messages = 0, bytes = 0, reduced_bytes = 0;
 };
 
@@ -32,20 +32,20 @@ struct simulated_transfer {
   /// Ranks of the sender and the receiver.
   int from, to;
   std::uint64_t bytes;  ///< Its length.
-  /// When both sides were ready for it, and when it had arrived. Unit: seconds.
+  /// When both sides were ready, and when the message arrived. Unit: seconds.
   double begin, end;
 };
 
-/// A network without contention: a rank sends one message at a time and receives one at a time, and
-/// nothing else delays a message. Ranks of one node have faster links.
+/// A network without contention: a rank sends one message and receives one message at a time, and
+/// nothing else delays a message. Ranks on one node have faster links.
 struct ideal_network {
   link_parameters link{};    ///< Between nodes.
   link_parameters inside{};  ///< Between the ranks of a node.
-  /// Consecutive ranks on each node; 0: all messages take `link`. Range: 0 or more, else
+  /// Consecutive ranks on each node; 0: all messages use `link`. Range: 0 or more, else
   /// usage_error.
   int ranks_per_node = 0;
 
-  /// The link of two ranks; to itself a rank sends in no time.
+  /// Link between two ranks; a message to oneself needs no time.
   [[nodiscard]] link_parameters between(int a, int b) const {
     if (a == b) return {};
     return ranks_per_node > 0 && a / ranks_per_node == b / ranks_per_node ? inside : link;

@@ -57,14 +57,15 @@ struct machine_size {
 
 }  // namespace detail::comm
 
-/// GPUs below nodes below racks below one core.
+/// GPUs in nodes in racks, connected by one core switch.
 struct fat_tree {
-  /// Links of a GPU, of a node and of a rack: each one's way up, and its way down.
+  /// Uplink and downlink of each GPU, node and rack.
   link_parameters gpu{}, node{}, rack{};
-  /// Sizes of nodes and racks. Range: 1 or more, at most 2^31 - 1 GPUs a rack, else usage_error.
+  /// Sizes of nodes and racks. Range: 1 or more, and at most 2^31 - 1 GPUs a rack, else
+  /// usage_error.
   int gpus_per_node = 8, nodes_per_rack = 16;
 
-  /// All links, by number: up and down from each GPU, from each node and from each rack.
+  /// All links, by number: uplink and downlink of each GPU, each node and each rack.
   /// @throws usage_error for a size or a link's speed outside its range.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     detail::comm::expects_links("fat_tree", {{".gpu", gpu}, {".node", node}, {".rack", rack}});
@@ -97,14 +98,14 @@ struct fat_tree {
   static int count(int ranks, int size) { return (ranks + size - 1) / size; }
 };
 
-/// One router a rank, with two neighbors in each dimension.
+/// One router per rank, with two neighbors in each dimension.
 struct torus {
-  link_parameters link{};  ///< Between neighbors, one each way.
-  /// Ranks in each dimension, row-major; the first one is not read: it is as large as the ranks
-  /// need, in whole planes. Range: 1 or more, else usage_error.
+  link_parameters link{};  ///< Between neighbors, one in each direction.
+  /// Ranks in each dimension, row-major. The first is ignored: it is as large as the ranks need, in
+  /// whole planes. Range: 1 or more, else usage_error.
   std::array<int, 3> dimensions{1, 1, 1};
 
-  /// All links, by number: six of each router.
+  /// All links, by number: six from each router.
   /// @throws usage_error for a size or the link's speed outside its range.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     detail::comm::expects_links("torus", {{".link", link}});
@@ -140,15 +141,15 @@ struct torus {
   }
 };
 
-/// Groups of routers, connected in pairs, as are the groups.
+/// Groups of routers; the routers of a group are connected in pairs, and so are the groups.
 struct dragonfly {
   /// Links of a GPU (up and down), between two routers of a group, and between two groups.
   link_parameters gpu{}, local{}, global{};
-  /// Sizes of routers and groups. Range: 1 or more, at most 2^31 - 1 links, else usage_error.
+  /// Sizes of routers and groups. Range: 1 or more, and at most 2^31 - 1 links, else usage_error.
   int gpus_per_router = 4, routers_per_group = 8;
 
-  /// All links, by number: up and down from each GPU, between the routers of each group, between
-  /// groups.
+  /// All links, by number: uplink and downlink of each GPU, between the routers of each group,
+  /// between groups.
   /// @throws usage_error for a size or a link's speed outside its range.
   [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     detail::comm::expects_links("dragonfly",
@@ -197,8 +198,8 @@ struct dragonfly {
 /// Any of these machines, for `simulated::options::contended`.
 using machine = std::variant<fat_tree, torus, dragonfly>;
 
-/// The machine that a file describes.
-/// @throws error for a file that is not as above.
+/// The machine described by a file.
+/// @throws error for a file of another format.
 inline machine read_machine(std::istream& in) {
   detail::comm::machine_file file(in);
   machine result;

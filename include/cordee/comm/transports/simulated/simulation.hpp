@@ -18,27 +18,27 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What simulated::launch returns.
 struct simulation {
-  /// The critical path to the end of the fiber that ends last.
+  /// Critical path to the end of the last fiber.
   critical_path path{};
-  /// Rounds on the critical path, as in testing/counting_communicator.hpp; messages and bytes that
-  /// all ranks sent.
+  /// Rounds on the critical path, as in testing/counting_communicator.hpp; messages and bytes sent
+  /// by all ranks.
   std::uint64_t rounds = 0, messages = 0, bytes = 0;
-  std::size_t fibers = 0;  ///< The most fibers at once.
+  std::size_t fibers = 0;  ///< Largest number of fibers at once.
 };
 
 namespace detail::comm {
 
 struct simulation_options {
   ideal_network network{};  ///< A network without contention.
-  /// A machine in place of `network`, whose links messages share.
+  /// A machine instead of `network`, in which messages share links.
   std::optional<machine> contended{};
-  /// Time that a device `phantom` takes to add a byte to another: gamma of the cost model. Unit:
-  /// seconds. Range: finite, 0 or more, else usage_error.
+  /// Time to add a byte to another on device `phantom`: gamma of the cost model. Unit: seconds.
+  /// Range: finite, 0 or more, else usage_error.
   double seconds_per_reduced_byte = 0;
-  /// Addresses of each fiber's stack; memory is used as far as it grows. Unit: bytes. Range: what
+  /// Address space of each fiber's stack; memory is committed as it grows. Unit: bytes. Range: what
   /// `f` needs, else the process crashes at a guard page.
   std::size_t stack_bytes = std::size_t{1} << 18;
-  /// Called for each message that arrives; on an ideal network not in the order of time.
+  /// Called for each message that arrives; on an ideal network not in order of time.
   std::function<void(const simulated_transfer&)> on_transfer{};
 };
 

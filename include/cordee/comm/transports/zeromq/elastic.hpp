@@ -34,20 +34,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// How a run over ZeroMQ goes on when ranks come and go; see the header's top.
+/// How a run over ZeroMQ continues when ranks come and go; see the header's top.
 struct elastic {
-  /// Fewest ranks with which the run goes on. Fewer, or ranks that are not more than half of those
-  /// before (or half with rank 0), end with an error. Range: 1 or more, else usage_error.
+  /// Fewest ranks with which the run continues. Fewer ranks, or no majority of the previous ones
+  /// (half, if rank 0 is among them), end it with an error. Range: 1 or more, else usage_error.
   int smallest = 2;
-  /// A file by which new processes find the run, and which only its owner can read: rank 0 of each
-  /// generation writes it, so all hosts that may have rank 0 and all new processes must see it.
-  /// Empty: none can join.
+  /// File by which new processes find the run, readable by its owner only. Rank 0 of each
+  /// generation writes it, so all hosts that may run rank 0 and all new processes must be able to
+  /// access it. Empty: none can join.
   std::string rendezvous{};
-  /// Whether this process is a new rank of a run that trains already: it needs no launcher's
+  /// Whether this process is a new rank of a run that is already training; it needs no launcher's
   /// variables. Requires `rendezvous`, else usage_error.
   bool joins = false;
-  /// How long a world trains before new ranks end it. Each change of ranks repeats the step that it
-  /// interrupts, so it should be some steps. Unit: milliseconds. Range: 0 or more, else
+  /// How long a world trains before new ranks interrupt it. Each change of ranks repeats the
+  /// interrupted step, so allow several steps. Unit: milliseconds. Range: 0 or more, else
   /// usage_error.
   std::chrono::milliseconds settle{2000};
 };
