@@ -131,12 +131,12 @@ struct decayed_step_body {
 
 }  // namespace detail::optim
 
-/// AdamW whose step has no part along scale-invariant weights. Runs on the CPU only: a compile
-/// error elsewhere.
+/// AdamW whose step has no component along scale-invariant weights. Runs on the CPU only; elsewhere
+/// it does not compile.
 struct adamp {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 2;                       ///< The moments m and v.
-  static constexpr bool whole_tensors = true;           ///< The projection is of whole rows.
+  static constexpr bool whole_tensors = true;           ///< Projects whole rows.
 
   /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as Kingma
   /// and Ba 2014.
@@ -150,14 +150,14 @@ struct adamp {
   /// Decoupled decay: the share of w that a step at learning rate 1 removes. Range: finite, 0 or
   /// more, else usage_error. Default: as timm.
   double weight_decay = 0;
-  /// Projection threshold: a step is projected where |cos(g, w)| times the root of the numbers of a
-  /// row is below it; 0: never. Range: finite, 0 or more, else usage_error. Default: as Heo et al.
-  /// 2020.
+  /// Projection threshold: a step is projected if |cos(g, w)| times the square root of a row's
+  /// length is below it; 0: never. Range: finite, 0 or more, else usage_error. Default: as Heo et
+  /// al. 2020.
   double delta = 0.1;
   /// Factor of the weight decay of tensors whose step is projected. Range: finite, 0 or more, else
   /// usage_error. Default: as timm.
   double decay_ratio = 0.1;
-  bool nesterov = false;          ///< Whether the momentum is Nesterov's.
+  bool nesterov = false;          ///< Whether to use Nesterov momentum.
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
   /// Updates m, v and w, and overwrites the gradient with p.

@@ -99,17 +99,17 @@ struct adan_body {
 
 }  // namespace detail::optim
 
-/// Adan: moments of the gradient and of its change.
+/// Adan: moments of the gradient and of its differences.
 struct adan {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
-  static constexpr int slots = 4;           ///< The moments m, v, n, and the gradient before.
+  static constexpr int slots = 4;           ///< The moments m, v, n, and the previous gradient.
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
   /// Decay rate of the first moment m. Range: 0 <= beta1 < 1, else usage_error. Default: as the
   /// authors' code.
   double beta1 = 0.98;
-  /// Decay rate of v, the mean of the gradient's change, and the weight of that change in the step.
-  /// Range: 0 <= beta2 < 1, else usage_error. Default: as the authors' code.
+  /// Decay rate of v, the mean of gradient differences, and the weight of the latest one in the
+  /// step. Range: 0 <= beta2 < 1, else usage_error. Default: as the authors' code.
   double beta2 = 0.92;
   /// Decay rate of n, the second moment. Range: 0 <= beta3 < 1, else usage_error. Default: as the
   /// authors' code.
@@ -122,7 +122,7 @@ struct adan {
   double weight_decay = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
-  /// Updates the moments, the gradient before, and w.
+  /// Updates the moments, the previous gradient, and w.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

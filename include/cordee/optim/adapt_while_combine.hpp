@@ -49,20 +49,21 @@ struct set_directed {
 
 }  // namespace detail::optim
 
-/// Decentralized SGD along the direction of an optimizer, mixing while the gradient is computed.
+/// Decentralized SGD along an optimizer's direction; weights are mixed while the gradient is
+/// computed.
 template <class Optimizer>
 struct adapt_while_combine {
   static constexpr agreement needs = agreement::mixing;  ///< Mixes the weights over the ranks.
-  /// b, and those of the direction behind it.
+  /// b, then the slots of the direction.
   static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
-  /// False where the direction has a slot, which `propose` writes.
+  /// False if the direction has a slot, which `propose` writes.
   static constexpr bool eager = slots == 1;
-  /// Those of the rank's own gradient, where the direction has a trust ratio.
+  /// Norms of the rank's own gradient, if the direction has a trust ratio.
   static constexpr norms_needed norms = detail::optim::local_norms_of<Optimizer>;
   /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
-  /// Optimizer whose direction and momentum the step has. Range: has `write_direction` and
+  /// Optimizer that gives the step its direction and momentum. Range: has `write_direction` and
   /// `momentum` or `beta1`, else a compile error.
   Optimizer optimizer{};
 

@@ -82,10 +82,10 @@ struct clip {
   static constexpr bool exact = Optimizer::needs == agreement::exact;
 
   static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
-  /// False where `propose` clips, which needs the whole gradient.
+  /// False if `propose` clips, which needs the whole gradient.
   static constexpr bool eager = exact && detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
-  /// Before the function that clips.
+  /// Norms are needed before the function that clips.
   static constexpr norms_needed norms =
       exact ? norms_needed::before_accept : norms_needed::before_propose;
   static_assert(
@@ -95,14 +95,14 @@ struct clip {
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};  ///< The optimizer that steps on the clipped gradient.
-  /// Largest norm of the gradient; a longer one is scaled down. Range: finite, above 0, else
-  /// usage_error.
+  /// Largest norm of the gradient; a gradient with a larger norm is scaled down. Range: finite,
+  /// above 0, else usage_error.
   double max_norm = 1;
   /// Added to the norm in the divisor; 0: as apex and timm. Range: finite, 0 or more, else
   /// usage_error. Default: as PyTorch.
   double epsilon = 1e-6;
 
-  /// Proposes as the wrapped optimizer, with the clipped gradient where `exact` is false.
+  /// Proposes as the wrapped optimizer, from the clipped gradient if `exact` is false.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -113,7 +113,7 @@ struct clip {
         return detail::optim::proposal(optimizer, inner, info, s);
       });
   }
-  /// Steps as the wrapped optimizer, with the clipped mean where `exact` is true.
+  /// Steps as the wrapped optimizer, on the clipped mean if `exact` is true.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -123,7 +123,7 @@ struct clip {
       optimizer.accept(v, info, s);
   }
 
-  /// Returns the factor of a gradient of this norm, which `fit` reports.
+  /// Returns the factor by which a gradient of this norm is scaled, which `fit` reports.
   [[nodiscard]] double clip_factor(double norm) const {
     return detail::optim::clip_factor::factor(norm, max_norm, epsilon);
   }

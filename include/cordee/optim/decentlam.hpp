@@ -97,7 +97,7 @@ void displace(const optimizer_view<Real, D, Slots>& v, const step_info& info,
 /// DecentLaM with weight decay in the gradient.
 struct decentlam {
   static constexpr agreement needs = agreement::mixing;  ///< Mixes trial weights over the ranks.
-  static constexpr bool eager = true;       ///< A bucket's trial weights need its gradient alone.
+  static constexpr bool eager = true;       ///< A bucket's trial weights need only its gradient.
   static constexpr int slots = 1;           ///< The displacement u.
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
@@ -105,7 +105,7 @@ struct decentlam {
   double momentum = 0.9;
   /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  bool nesterov = false;  ///< Whether to use Nesterov momentum.
   /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:
   /// as published, where the buffer is u / lr.
   bool momentum_correction = true;
@@ -141,21 +141,21 @@ struct decentlam {
   }
 };
 
-/// DecentLaM with the direction of another optimizer (direction.hpp): its decay, trust ratio and
-/// second moment act on the rank's own gradient before mixing, its momentum is that of DecentLaM.
+/// DecentLaM with another optimizer's direction (direction.hpp): its decay, trust ratio and second
+/// moment act on the rank's own gradient before mixing; the momentum is DecentLaM's.
 template <class Optimizer>
 struct decentlam_over {
   static constexpr agreement needs = agreement::mixing;  ///< Mixes trial weights over the ranks.
-  /// u, and those of the direction behind it.
+  /// u, then the slots of the direction.
   static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
-  /// False where the direction has a slot, which `propose` writes.
+  /// False if the direction has a slot, which `propose` writes.
   static constexpr bool eager = slots == 1;
-  /// Those of the rank's own gradient, where the direction has a trust ratio.
+  /// Norms of the rank's own gradient, if the direction has a trust ratio.
   static constexpr norms_needed norms = detail::optim::local_norms_of<Optimizer>;
   /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
-  /// Optimizer whose direction and momentum the step has. Range: has `write_direction` and
+  /// Optimizer that gives the step its direction and momentum. Range: has `write_direction` and
   /// `momentum` or `beta1`, else a compile error.
   Optimizer optimizer{};
   /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:

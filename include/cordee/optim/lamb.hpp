@@ -199,7 +199,7 @@ struct deepspeed_lamb_form : nvlamb_form {
 /// LAMB with the segments, the limits and the bias correction of `Form`; see the aliases.
 template <class Form>
 struct basic_lamb {
-  /// Which segments adapt, within which limits, and where the bias is corrected.
+  /// Which segments adapt, the ratio's limits, and where the bias is corrected.
   using form = Form;
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 2;                       ///< The moments m and v.
@@ -220,8 +220,8 @@ struct basic_lamb {
   /// Google's BERT.
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
-  kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a ratio; the others have ratio 1.
-  /// Whether segments without weight decay have a ratio, too. False: as timm and apex.
+  kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a trust ratio; the others' is 1.
+  /// Whether segments without weight decay also have a trust ratio. False: as timm and apex.
   bool always_adapt = true;
   ratio_limits limits = Form::limits;  ///< Limits of the trust ratio.
 
@@ -232,7 +232,7 @@ struct basic_lamb {
     lamb_accept(*this, v, info, s);
   }
 
-  /// g <- (1 - beta1) ratio u, of the u without the first moment
+  /// g <- (1 - beta1) ratio u, with u formed without the first moment
   template <class Real, class D>
   void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
                        typename D::stream s) const {
@@ -251,7 +251,7 @@ struct basic_lamb {
   [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
     return limits.limited(trust_ratio(1, weight_norm, direction_norm, 0, 0));
   }
-  /// Returns what the step is multiplied by beside the ratio: 1 except for `deepspeed_lamb`.
+  /// Returns the factor of the step besides the ratio: 1 except for `deepspeed_lamb`.
   [[nodiscard]] CORDEE_HOST_DEVICE double step_factor(const step_info& info) const {
     return Form::corrects_step ? bias_correction(*this, info) : 1;
   }
@@ -282,7 +282,7 @@ using lamb = detail::optim::basic_lamb<detail::optim::lamb_form>;
 using nvlamb = detail::optim::basic_lamb<detail::optim::nvlamb_form>;
 /// `lamb` with a ratio of at most 1, as timm's trust_clip.
 using lambc = detail::optim::basic_lamb<detail::optim::lambc_form>;
-/// DeepSpeed's LAMB: a limited ratio of uncorrected moments on every segment.
+/// DeepSpeed's LAMB: a limited ratio, without bias correction, on every segment.
 using deepspeed_lamb = detail::optim::basic_lamb<detail::optim::deepspeed_lamb_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

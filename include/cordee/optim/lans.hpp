@@ -125,7 +125,7 @@ struct lans_descent_body {
 
 }  // namespace detail::optim
 
-/// LANS: LAMB on normalized gradients, with Nesterov's momentum.
+/// LANS: LAMB on normalized gradients, with Nesterov momentum.
 struct lans {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 2;                       ///< The moments m and v.
@@ -145,7 +145,7 @@ struct lans {
   /// as the authors' code.
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
-  /// Kinds of segments with ratios; the others have ratio 1. Default: as Zheng et al. 2020.
+  /// Kinds of segments with trust ratios; the others' are 1. Default: as Zheng et al. 2020.
   kinds adapt_on = detail::core::trainable;
 
   /// Updates m, v and w, and overwrites the gradient with c.

@@ -198,7 +198,7 @@ struct lars_unscaled_form : default_form {
 /// LARS with learning rate and ratio where `Form` places them; see the aliases.
 template <class Form>
 struct basic_lars {
-  using form = Form;                                    ///< Where learning rate and ratio stand.
+  using form = Form;                                    ///< Where learning rate and ratio enter.
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 1;                       ///< The momentum v.
   /// Norms of the weights and of the mean gradient.
@@ -218,13 +218,13 @@ struct basic_lars {
   double epsilon = Form::epsilon;
   /// Limits of the ratio and of elements; only those of `larc` and `lars_unscaled` have members.
   typename Form::limits limits{};
-  bool nesterov = false;          ///< Whether the momentum is Nesterov's.
+  bool nesterov = false;          ///< Whether to use Nesterov momentum.
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
-  kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a ratio; the others have ratio 1.
-  /// Whether segments without weight decay have a ratio, too. False: as timm.
+  kinds adapt_on = Form::adapt_on;  ///< Kinds of segments with a trust ratio; the others' is 1.
+  /// Whether segments without weight decay also have a ratio. False: as timm.
   bool always_adapt = true;
 
-  /// Makes a step with each segment's ratio.
+  /// Steps with each segment's ratio.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -281,8 +281,8 @@ using lars = detail::optim::basic_lars<detail::optim::lars_form>;
 using lars_norm_of_sum = detail::optim::basic_lars<detail::optim::lars_norm_of_sum_form>;
 /// The ratio inside the momentum, the learning rate outside, as in timm and MLPerf.
 using lars_lr_outside = detail::optim::basic_lars<detail::optim::lars_lr_outside_form>;
-/// apex's LARC: `lars_lr_outside` on every segment, whose rate is by default at most the learning
-/// rate.
+/// apex's LARC: `lars_lr_outside` on every segment, by default clipped so that no segment's rate
+/// exceeds the learning rate.
 using larc = detail::optim::basic_lars<detail::optim::larc_form>;
 /// Learning rate and ratio outside the momentum, as in Google's TPU code.
 using lars_unscaled = detail::optim::basic_lars<detail::optim::lars_unscaled_form>;

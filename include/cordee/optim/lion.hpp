@@ -60,7 +60,7 @@ struct lion_body {
 
 }  // namespace detail::optim
 
-/// Lion: every number moves by the learning rate, in the direction of its momentum's sign.
+/// Lion: every weight moves by the learning rate, along the sign of an interpolated momentum.
 struct lion {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 1;                       ///< The momentum m.

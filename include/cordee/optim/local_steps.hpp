@@ -21,27 +21,27 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// An optimizer that steps on the rank's own gradient between averages of the weights.
+/// Local SGD with any optimizer: steps on the rank's own gradient, with periodic weight averaging.
 template <class Optimizer>
 struct local_steps {
   static constexpr agreement needs = agreement::loose;  ///< Works with any reducer.
   /// The whole local gradient is tested before the local step.
   static constexpr bool eager = false;
   static constexpr int slots = Optimizer::slots;  ///< That of the wrapped optimizer.
-  /// Those of the rank's own gradient, where the wrapped optimizer needs any.
+  /// Norms of the rank's own gradient, if the wrapped optimizer needs any.
   static constexpr norms_needed norms = detail::optim::local_norms_of<Optimizer>;
 
-  Optimizer optimizer{};  ///< Optimizer of each rank's own steps.
-  /// Steps from one average of the weights to the next. Unit: steps, skipped ones included. Range:
-  /// 1 or more, else usage_error.
+  Optimizer optimizer{};  ///< Optimizer of the local steps.
+  /// Steps from one weight average to the next. Unit: steps, including skipped ones. Range: 1 or
+  /// more, else usage_error.
   int period = 1;
   /// Epoch before which the weights are averaged at each step (post-local SGD). Unit: epochs.
-  /// Range: finite, 0 or more, else usage_error.
-  /// It is best the epoch at which the learning rate falls for the first time.
+  /// Range: finite, 0 or more, else usage_error. Best set to the epoch at which the learning rate
+  /// first drops.
   double start_epoch = 0;
 
-  /// Makes the local step, unless the local gradient is not finite; proposes the weights where they
-  /// are averaged, else nothing.
+  /// Makes the local step, unless the local gradient is not finite; proposes the weights in steps
+  /// that average them, else nothing.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {

@@ -47,7 +47,7 @@ struct set_lookahead {
 
 }  // namespace detail::optim
 
-/// An optimizer whose weights return every `period` steps to slow weights that follow them.
+/// Lookahead: every `period` steps the weights are reset to slow weights that follow them.
 template <class Optimizer>
 struct lookahead {
   static_assert(Optimizer::needs == agreement::exact,
@@ -55,14 +55,14 @@ struct lookahead {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   /// The wrapped optimizer's value.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
-  /// The wrapped optimizer's, and behind them the slow weights a.
+  /// The wrapped optimizer's slots, then the slow weights a.
   static constexpr int slots = Optimizer::slots + 1;
   /// The wrapped optimizer's value.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
   /// The wrapped optimizer's value.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
-  /// Optimizer of the fast weights. Range: one that needs an exact mean, else a compile error.
+  /// Optimizer of the fast weights. Range: needs an exact mean, else a compile error.
   Optimizer optimizer{};
   /// Steps between two updates of the slow weights. Unit: applied steps. Range: 1 or more, else
   /// usage_error.
@@ -91,7 +91,7 @@ struct lookahead {
                             detail::optim::set_lookahead{detail::ops::fast_wide_divisor(period)},
                             detail::core::step_info_of(v, info), update});
   }
-  /// a <- w; initializes the wrapped optimizer's slots, too.
+  /// a <- w; also initializes the wrapped optimizer's slots.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);

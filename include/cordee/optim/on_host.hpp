@@ -22,9 +22,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// An optimizer whose slots, master weights and gradients are in page-locked memory of the host,
-/// where it steps. Must be the outermost wrapper. The update has the bits of one on a CPU, given
-/// the same gradients.
+/// CPU offload of an optimizer: its slots, master weights and gradients are in page-locked host
+/// memory, where it steps. Must be the outermost wrapper. Given the same gradients, results are
+/// bitwise those of a CPU.
 template <class Optimizer>
 struct on_host {
   static constexpr bool updates_on_host = true;         ///< What the trainer looks for.
@@ -43,15 +43,15 @@ struct on_host {
       "without it");
 
   Optimizer optimizer{};  ///< The optimizer that steps on the host.
-  /// Whether a gradient is rounded to the model's precision before it is copied, which halves the
-  /// bytes in fp16 and bf16. It is rounded with the loss scale in it, and a number beyond the
-  /// precision's range skips the step. Otherwise it is copied as it is.
+  /// Whether gradients are rounded to the model's precision before they are copied, which halves
+  /// the bytes in fp16 and bf16. They are rounded with the loss scale applied, and a number beyond
+  /// the precision's range skips the step. Otherwise gradients are copied unchanged.
   bool round_gradients = false;
   /// Threads of the update. Range: 0 or more, else usage_error. Default: as those of
   /// `cpu{}`.
   int threads = 0;
 
-  /// The gradients.
+  /// Proposes the gradients.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {

@@ -151,8 +151,8 @@ span_on<Real, D> proposal(const O& optimizer, const optimizer_view<Real, D, Slot
 /// An optimizer on a device: the members of the table at the header's top. It is a constant value:
 /// all state is in the view. An `eager` optimizer proposes from one bucket and writes no slot.
 /// `accept` maps zero weight and zero gradient to zero. On a GPU an optimizer that needs an exact
-/// mean accepts before the host has read whether the mean is finite: it writes by kernels of the
-/// given stream alone, which have no effect if the mean is not finite (device/predicated.hpp).
+/// mean accepts before the host has read whether the mean is finite: it writes only through kernels
+/// on the given stream, which have no effect if the mean is not finite (device/predicated.hpp).
 template <class O, class Real, class D>
 concept OptimizerOn =
     std::copyable<O> && Device<D> &&

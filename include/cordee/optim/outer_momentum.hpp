@@ -100,7 +100,7 @@ struct outer_options {
 
 }  // namespace detail::optim
 
-/// Local steps whose averages are steps of an outer SGD with momentum; see the header's top.
+/// Local steps whose averages feed an outer SGD with momentum; see the header's top.
 template <class Optimizer>
 struct outer_momentum {
   static_assert(
@@ -108,9 +108,9 @@ struct outer_momentum {
       "outer_momentum: wrap local_steps, as in outer_momentum{local_steps{adamw{}, 64}}");
 
   static constexpr agreement needs = agreement::loose;  ///< Steps on the rank's own gradient.
-  /// Over an exact reducer alone, and over one that rounds as well.
+  /// Works over exact reducers and over ones that round.
   static constexpr bool proposes_differences = true;
-  static constexpr bool eager = false;                ///< As local_steps.
+  static constexpr bool eager = false;                ///< As in local_steps.
   static constexpr int slots = Optimizer::slots + 2;  ///< The local steps', then a and b.
   /// The wrapped optimizer's value.
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
@@ -118,8 +118,8 @@ struct outer_momentum {
   Optimizer optimizer{};                 ///< The local steps.
   detail::optim::outer_options outer{};  ///< The outer steps.
 
-  /// Makes the local step; where a segment averages, replaces the gradient by the outer gradient, 0
-  /// for segments that do not, and proposes it, else nothing.
+  /// Makes the local step. In a step that averages, replaces the gradient by the outer gradient, or
+  /// by 0 for segments that do not average, and proposes it; else proposes nothing.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -137,7 +137,7 @@ struct outer_momentum {
     });
     return any ? v.grads : span_on<Real, D>{};
   }
-  /// Makes the outer step of the segments that average.
+  /// Makes the outer step of the segments being averaged.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -162,19 +162,19 @@ struct outer_momentum {
                                                 static_cast<Real>(1 - kept)});
     });
   }
-  /// Whether a segment averages in this step.
+  /// Whether a segment is averaged in this step.
   [[nodiscard]] bool averages(const segment& part, const step_info& info) const {
     return averages_fragment(static_cast<int>(part.offset / outer.fragment_numbers %
                                               static_cast<std::size_t>(outer.fragments)),
                              info);
   }
-  /// Whether segments of any fragment average in this step.
+  /// Whether segments of any fragment are averaged in this step.
   [[nodiscard]] bool averages(const step_info& info) const {
     for (int k = 0; k < outer.fragments; ++k)
       if (averages_fragment(k, info)) return true;
     return false;
   }
-  /// a <- w; initializes the local steps' slots, too.
+  /// a <- w; also initializes the local steps' slots.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
@@ -184,7 +184,7 @@ struct outer_momentum {
         detail::optim::average_update<Real>{v.weights.data, v.slots[Optimizer::slots].data});
   }
 
-  /// Throws usage_error for an option outside its range, the local steps' too.
+  /// Throws usage_error for an option outside its range, or one of the local steps'.
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     detail::optim::expects_decay_rate("outer_momentum", "momentum", outer.momentum);

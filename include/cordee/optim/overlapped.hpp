@@ -28,7 +28,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Outer steps whose averages are accepted some steps after they begin; see the header's top.
+/// Outer steps that accept each average a few steps after it begins; see the header's top.
 template <class Optimizer>
 struct overlapped {
   static_assert(
@@ -46,8 +46,8 @@ struct overlapped {
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
 
   Optimizer optimizer{};  ///< The outer steps.
-  /// Steps from where an average begins to where it is accepted. Unit: steps. Range: 1 or more, and
-  /// less than from one fragment's average to the next one's, period / fragments, else
+  /// Steps from the beginning of an average to its acceptance. Unit: steps. Range: 1 or more, and
+  /// less than the steps between the averages of two fragments, period / fragments, else
   /// usage_error.
   int steps = 1;
 
@@ -63,7 +63,7 @@ struct overlapped {
     segmented_for<Real>(s, v.segments, detail::optim::average_update<Real>{v.grads.data, d.data});
     return posts ? d : span_on<Real, D>{};
   }
-  /// Makes the outer step of the segments that averaged `steps` steps before.
+  /// Makes the outer step of the segments whose average began `steps` steps earlier.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -80,7 +80,7 @@ struct overlapped {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
   }
 
-  /// Throws usage_error for an option outside its range, those of the outer steps too.
+  /// Throws usage_error for an option outside its range, or one of the outer steps'.
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     expects(steps >= 1 && steps < optimizer.optimizer.period / optimizer.outer.fragments,

@@ -24,19 +24,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The settings of the segments of some kinds whose names begin alike.
+/// Settings of the segments of some kinds that share a name prefix.
 template <class Optimizer>
 struct parameter_group {
-  /// Beginning of the segments' names; "": of all names. Range: at least one trainable segment is
-  /// the group's, else usage_error.
+  /// Prefix of the segments' names; "": all names. Range: the group has at least one trainable
+  /// segment, else usage_error.
   std::string_view prefix;
-  Optimizer optimizer{};  ///< Optimizer of these segments, of the same type as that of the others.
-  /// Factor of the schedule's learning rate; 0: the segments stay as they are. Range: finite, 0 or
+  Optimizer optimizer{};  ///< Optimizer of these segments, of the same type as the others'.
+  /// Factor of the schedule's learning rate; 0: the segments stay unchanged. Range: finite, 0 or
   /// more, else usage_error.
   double learning_rate_factor = 1;
   kinds on = detail::core::trainable;  ///< Kinds of segments in the group.
 
-  /// Whether name and kind of the segment are the group's.
+  /// Whether the segment's name and kind match the group.
   [[nodiscard]] bool operator()(const segment& s) const {
     return on(s.kind) && s.name.starts_with(prefix);
   }
@@ -97,8 +97,8 @@ void at_learning_rate(optimizer_view<Real, D, Slots> v, const step_info& info, d
 
 }  // namespace detail::optim
 
-/// An optimizer with settings of its own for each group. A segment belongs to the first group that
-/// has its kind and the beginning of its name.
+/// An optimizer with different settings for each group. A segment belongs to the first group that
+/// matches its kind and the prefix of its name.
 template <class Optimizer, std::size_t Groups>
 struct parameter_groups {
   static_assert(Optimizer::needs == agreement::exact,
@@ -109,11 +109,9 @@ struct parameter_groups {
   static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;  ///< That of `others`.
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;   ///< That of `others`.
 
-  /// Optimizer of the segments of no group. Range: one that needs an exact mean, else a compile
-  /// error.
+  /// Optimizer of the segments in no group. Range: needs an exact mean, else a compile error.
   Optimizer others{};
-  /// The groups: the first that fits a segment has it, so a longer prefix stands before a shorter
-  /// one.
+  /// The groups. The first match wins, so put longer prefixes before shorter ones.
   std::array<parameter_group<Optimizer>, Groups> groups{};
 
   /// Proposes as `others`.
@@ -122,7 +120,7 @@ struct parameter_groups {
                            typename D::stream s) const {
     return detail::optim::proposal(others, v, info, s);
   }
-  /// Steps on each run of segments of one group by its optimizer, at its learning rate.
+  /// Steps on each run of segments of one group with its optimizer and learning rate.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -138,7 +136,7 @@ struct parameter_groups {
     }
   }
 
-  /// Calls f(optimizer, learning rate) of the segment's group, unless its factor is 0.
+  /// Calls f(optimizer, learning rate) for the segment's group, unless its factor is 0.
   template <class F>
   void for_optimizer_of(const segment& s, double learning_rate, const F& f) const {
     const std::size_t group = group_of(s);
@@ -154,7 +152,7 @@ struct parameter_groups {
                                           group.learning_rate_factor);
     }
   }
-  /// Throws usage_error for a group to which no segment of the table belongs.
+  /// Throws usage_error for a group without segments in the table.
   void check_segments(std::span<const segment> table) const {
     for (std::size_t k = 0; k < Groups; ++k) {
       bool found = false;

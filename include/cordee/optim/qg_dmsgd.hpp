@@ -76,7 +76,7 @@ struct set_quasi_global {
 /// Decentralized SGD with quasi-global momentum.
 struct qg_dmsgd {
   static constexpr agreement needs = agreement::mixing;  ///< Mixes trial weights over the ranks.
-  static constexpr bool eager = true;  ///< A bucket's trial weights need its gradient and u alone.
+  static constexpr bool eager = true;  ///< Trial weights need only the bucket's gradient and u.
   static constexpr int slots = 1;      ///< The averaged displacement u.
   static constexpr bool capturable = true;  ///< See OptimizerOn.
 
@@ -87,7 +87,7 @@ struct qg_dmsgd {
   double smoothing = 0.9;
   /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  bool nesterov = false;  ///< Whether to use Nesterov momentum.
   /// Whether u is multiplied by lr / previous lr before the step (see the header's top). Default:
   /// as published, where the buffer is u / lr.
   bool momentum_correction = true;
@@ -113,7 +113,7 @@ struct qg_dmsgd {
                                       detail::optim::decay_by_kind{decay_on, trial}});
     return v.grads;
   }
-  /// Updates u by the displacement that mixing gave; w are the mixed weights.
+  /// Updates u by the displacement after mixing; w are the mixed weights.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

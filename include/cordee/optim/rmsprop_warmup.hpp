@@ -85,23 +85,23 @@ struct rmsprop_warmup {
   /// Added to the root of v. Range: finite, above 0, else usage_error. Default: as Akiba et al.
   /// 2017.
   double epsilon = 1e-8;
-  /// Learning rate of RMSprop's part, which does not follow the schedule. Range: finite, 0 or more,
-  /// else usage_error. Default: as Akiba et al. 2017.
+  /// Learning rate of the RMSprop part, which ignores the schedule. Range: finite, 0 or more, else
+  /// usage_error. Default: as Akiba et al. 2017.
   double rms_learning_rate = 3e-4;
   /// Epoch at which a is 1/2. Unit: epochs. Range: finite, 0 or more, else usage_error. Default: as
   /// Akiba et al. 2017.
   double center = 10;
-  /// Length of the transition, which ends half of it after `center`. Unit: epochs. Range: finite,
-  /// above 0, else usage_error. Default: as Akiba et al. 2017.
+  /// Length of the transition, half of which follows `center`. Unit: epochs. Range: finite, above
+  /// 0, else usage_error. Default: as Akiba et al. 2017.
   double period = 5;
   /// Slope s of the second branch of a; 2: as printed in the paper. Range: finite, above 0, else
-  /// usage_error. Default: a is then smooth at `center`.
+  /// usage_error. Default: makes a smooth at `center`.
   double slope = 1;
   /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 1e-4;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
-  /// Updates u, v and w by the shares of the step's epoch.
+  /// Updates u, v and w with the shares for the step's epoch.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -137,7 +137,7 @@ inline std::string describe_warmup(std::int64_t steps) {
 
 }  // namespace detail::optim
 
-/// Schedule-free SGD. Evaluated by the average of its steps; see the header's top.
+/// Schedule-free SGD, evaluated with the average of its steps; see the header's top.
 struct schedule_free_sgd {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 2;                       ///< The points z and x.
@@ -149,7 +149,7 @@ struct schedule_free_sgd {
   double momentum = 0.9;
   /// L2 penalty: this times y is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  /// Steps in which the learning rate rises linearly. Unit: applied steps. Range: 0 or more, else
+  /// Steps of linear learning-rate warm-up. Unit: applied steps. Range: 0 or more, else
   /// usage_error.
   std::int64_t warmup_steps = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
@@ -189,7 +189,7 @@ struct schedule_free_sgd {
   }
 };
 
-/// Schedule-free AdamW. Evaluated by the average of its steps; see the header's top.
+/// Schedule-free AdamW, evaluated with the average of its steps; see the header's top.
 struct schedule_free_adamw {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 3;           ///< The second moment v, and the points z and x.
@@ -208,7 +208,7 @@ struct schedule_free_adamw {
   /// Weight decay: the factor of y in the normalized gradient. Range: finite, 0 or more, else
   /// usage_error. Default: as the authors' package.
   double weight_decay = 0;
-  /// Steps in which the learning rate rises linearly. Unit: applied steps. Range: 0 or more, else
+  /// Steps of linear learning-rate warm-up. Unit: applied steps. Range: 0 or more, else
   /// usage_error.
   std::int64_t warmup_steps = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.

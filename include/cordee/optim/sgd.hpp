@@ -56,7 +56,7 @@ void write_decayed_gradient(const Optimizer& optimizer, const optimizer_view<Rea
 
 }  // namespace detail::optim
 
-/// Form P: the learning rate stands outside the momentum, as in PyTorch.
+/// Form P: the learning rate is outside the momentum, as in PyTorch.
 struct sgd {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 1;                       ///< The momentum b.
@@ -69,12 +69,12 @@ struct sgd {
   /// Dampening: after the first step b gains (1 - dampening) d; no effect at momentum 0. Range: 0
   /// <= dampening < 1, else usage_error.
   double dampening = 0;
-  /// Whether the momentum is Nesterov's. Range: true only with momentum > 0 and without dampening,
+  /// Whether to use Nesterov momentum. Range: true only with momentum > 0 and without dampening,
   /// else usage_error.
   bool nesterov = false;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
-  /// Makes a step of form P.
+  /// Makes a step in form P.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -111,7 +111,7 @@ struct sgd {
   }
 };
 
-/// Form C: the learning rate stands inside the momentum, as in Caffe2 and TensorFlow.
+/// Form C: the learning rate is inside the momentum, as in Caffe2 and TensorFlow.
 struct velocity_sgd {
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr int slots = 1;                       ///< The velocity v.
@@ -121,15 +121,15 @@ struct velocity_sgd {
   double momentum = 0.9;
   /// L2 penalty: this times w is added to the gradient. Range: finite, 0 or more, else usage_error.
   double weight_decay = 0;
-  bool nesterov = false;  ///< Whether the momentum is Nesterov's.
+  bool nesterov = false;  ///< Whether to use Nesterov momentum.
   /// Whether v is multiplied by lr / previous lr before the step, so that a change of the learning
-  /// rate acts on the whole momentum. Default: as Goyal et al. 2017.
-  /// A previous lr of at most 1e-7 leaves v as it is. A step at learning rate 0 therefore sets v to
-  /// zero: what follows starts without momentum, where `sgd` goes on with its own.
+  /// rate acts on the whole momentum. Default: as Goyal et al. 2017. A previous lr of at most 1e-7
+  /// leaves v unchanged. A step at learning rate 0 therefore sets v to zero, and later steps start
+  /// without momentum, whereas `sgd` keeps its momentum.
   bool momentum_correction = true;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
 
-  /// Makes a step of form C.
+  /// Makes a step in form C.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

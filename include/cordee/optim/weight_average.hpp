@@ -96,12 +96,12 @@ optimizer_view<Real, D, Inner> inner_view(const optimizer_view<Real, D, Slots>& 
 
 }  // namespace detail::optim
 
-/// The exponential average of the weights.
+/// Exponential moving average of the weights.
 struct exponential_average {
   /// Decay rate of the average. Range: 0 <= decay < 1, else usage_error.
   double decay = 0.999;
 
-  /// Returns the share of the new weights in the average, after `applied` steps before this one.
+  /// Returns the weight of the new weights in the average, after `applied` earlier steps.
   [[nodiscard]] CORDEE_HOST_DEVICE double gain(std::int64_t applied) const {
     return applied == 0 ? 1 : 1 - decay;
   }
@@ -113,18 +113,17 @@ struct exponential_average {
   }
 };
 
-/// The mean of the weights of every `period` steps (stochastic weight averaging).
+/// Stochastic weight averaging: the mean of the weights every `period` steps.
 struct stochastic_average {
   /// Steps before the average begins. Unit: applied steps. Range: 0 or more, else usage_error.
   std::int64_t start = 0;
-  /// Steps from one averaged weight to the next. Unit: applied steps. Range: 1 .. 2^31 - 1, else
-  /// usage_error.
+  /// Steps between averaged weights. Unit: applied steps. Range: 1 .. 2^31 - 1, else usage_error.
   std::int64_t period = 1;
 
-  /// Returns the share of the new weights in the average: 1 before it begins, 1/n at the n-th, else
-  /// 0.
+  /// Returns the weight of the new weights in the average: 1 before it begins, 1/n for the n-th,
+  /// else 0.
   [[nodiscard]] double gain(std::int64_t applied) const { return prepared().gain(applied); }
-  /// Returns `gain` without a division by the period, for kernels. Requires options in their range.
+  /// Returns `gain` without a division by the period, for kernels. Requires valid options.
   [[nodiscard]] detail::optim::stochastic_gain prepared() const {
     return {start, detail::ops::fast_wide_divisor(static_cast<int>(period))};
   }
@@ -141,14 +140,14 @@ struct stochastic_average {
   }
 };
 
-/// An optimizer with an average of its weights in a slot. Must be the outermost wrapper, else a
-/// compile error.
+/// An optimizer that keeps an average of its weights in a slot. Must be the outermost wrapper, else
+/// a compile error.
 template <class Optimizer, class Average>
 struct weight_average {
   static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
   /// The wrapped optimizer's value.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;
-  /// The wrapped optimizer's, and behind them the average.
+  /// The wrapped optimizer's slots, then the average.
   static constexpr int slots = Optimizer::slots + 1;
   static constexpr int average_slot = Optimizer::slots;  ///< The last slot.
   /// The wrapped optimizer's value.
@@ -157,8 +156,8 @@ struct weight_average {
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};  ///< Optimizer that trains the weights.
-  /// The kind of average: `exponential_average`, `stochastic_average`, or a type of your own with
-  /// their `gain`, `check` and `describe`.
+  /// How weights are averaged: `exponential_average`, `stochastic_average`, or a type of your own
+  /// with `gain`, `check` and `describe`.
   Average average{};
 
   /// Proposes as the wrapped optimizer.
@@ -181,7 +180,7 @@ struct weight_average {
         detail::optim::with_step_info{detail::optim::set_average{detail::optim::prepared(average)},
                                       detail::core::step_info_of(v, info), update});
   }
-  /// average <- w; initializes the wrapped optimizer's slots, too.
+  /// average <- w; also initializes the wrapped optimizer's slots.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
