@@ -32,16 +32,16 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A schedule for a small batch, followed by a large one; see the header's top.
+/// AdaScale: stretches a small-batch schedule for a large batch; see the header's top.
 template <Schedule S>
 struct ada_scale {
   static_assert(!detail::schedule::AdaptiveSchedule<S>,
                 "ada_scale: the schedule inside observes nothing; plateau and auto_wu are used "
                 "without it");
-  /// `fit` refuses a run that does not measure the gradient's noise.
+  /// `fit` rejects a run that does not measure gradient noise.
   static constexpr bool needs_gradient_noise = true;
 
-  /// The schedule of the small batch. Range: one that observes nothing, else a compile error.
+  /// The small-batch schedule. Range: not an adaptive one, else a compile error.
   S inner{};
   /// The global batch divided by the small batch. Range: finite, 1 or more, else usage_error.
   double scale = 1;
@@ -49,8 +49,8 @@ struct ada_scale {
   /// else usage_error. Default: as Johnson et al. 2020.
   double smoothing = std::numeric_limits<double>::quiet_NaN();
 
-  /// State: the epoch of the last update, p there, the gain that it had and the gain since; the sum
-  /// of weights and the sums of v and m.
+  /// State: the epoch of the last update, p there, the gain it had and the gain since, and the sums
+  /// of weights, v and m.
   std::array<double, 7> seen{0, 0, 1, 1, 0, 0, 0};
 
   /// The gain times the inner learning rate at the scale-invariant epoch.
@@ -60,13 +60,13 @@ struct ada_scale {
             "ada_scale: .smoothing must be in [0, 1)");
     return gain() * inner(progress(epoch));
   }
-  /// Small-batch steps that the next update is worth, from 1 to `scale`.
+  /// Small-batch steps that the next update counts for, from 1 to `scale`.
   [[nodiscard]] double gain() const { return seen[3]; }
-  /// Scale-invariant epochs before an update that begins at `epoch`, as far as gains are known.
+  /// Scale-invariant epochs before an update that begins at `epoch`, given the gains known so far.
   [[nodiscard]] double progress(double epoch) const {
     return seen[1] + seen[2] / scale * std::max(epoch - seen[0], 0.0);
   }
-  /// Moves on to the update, and takes its gradient into the gain of the next.
+  /// Advances to the update, and includes its gradient in the next gain.
   void observe(const observation& update) {
     seen[1] = progress(update.epoch);
     seen[0] = update.epoch;
@@ -85,7 +85,7 @@ struct ada_scale {
   }
   /// `seen`.
   [[nodiscard]] std::span<double> state() { return seen; }
-  /// Infinite: gains are not known before.
+  /// Infinity: gains are not known in advance.
   [[nodiscard]] double end_epoch() const { return std::numeric_limits<double>::infinity(); }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {

@@ -28,14 +28,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A schedule that doubles the global batch with the gradient noise, and scales with it.
+/// A schedule that doubles the global batch as the gradient noise grows, and scales with it.
 template <Schedule S>
 struct adaptive_batch {
   static_assert(
       !detail::schedule::AdaptiveSchedule<S>,
       "adaptive_batch: the schedule inside observes nothing; plateau and auto_wu are used "
       "without it");
-  /// The schedule at the first batch. Range: one that observes nothing, else a compile error.
+  /// The schedule at the first batch. Range: not an adaptive one, else a compile error.
   S inner{};
   /// Largest batch as a share of the noise scale. Range: finite, above 0, else usage_error.
   double share = 1;
@@ -45,7 +45,7 @@ struct adaptive_batch {
   /// exponent <= 1, else usage_error.
   double exponent = 1;
 
-  /// State: epoch and factor of each stage decided so far, in turn.
+  /// State: epoch and factor of each stage decided so far, alternating.
   std::vector<double> decided{};
 
   /// The inner learning rate times the power of the batch's growth so far.
@@ -55,13 +55,14 @@ struct adaptive_batch {
     expects(exponent >= 0 && exponent <= 1, "adaptive_batch: .exponent must be from 0 to 1");
     return detail::core::pow(batch_decided()(epoch), exponent) * inner(epoch);
   }
-  /// The inner schedule's end, if it ends at 0; else infinity, as the batch may still grow.
+  /// The inner schedule's end, if its last learning rate is 0; else infinity, as the batch may
+  /// still grow.
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
     return detail::core::isfinite(end) && inner(end) == 0 ? end
                                                           : std::numeric_limits<double>::infinity();
   }
-  /// Doubles the batch from the next epoch on, where an epoch ended and the noise allows it.
+  /// At an epoch's end, doubles the batch from the next epoch on if the noise allows it.
   void observe(const observation& seen) {
     if (!seen.epoch_loss) return;
     const double doubled = decided.empty() ? 2 : 2 * decided.back();
@@ -71,7 +72,7 @@ struct adaptive_batch {
   /// `decided`.
   [[nodiscard]] std::vector<double>& state() { return decided; }
 
-  /// Returns the stages so far. @throws usage_error for a state that is no list of stages.
+  /// Returns the stages so far. @throws usage_error for a state that is not a list of stages.
   [[nodiscard]] batch_schedule batch_decided() const {
     batch_schedule batch{};
     expects(decided.size() % 2 == 0 && decided.size() / 2 <= batch_schedule::most_stages,

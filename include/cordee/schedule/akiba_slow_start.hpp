@@ -13,9 +13,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The slow start: half the learning rate for 40 epochs, then three steps down to a thousandth.
+/// Slow start: half the learning rate for 40 epochs, then three drops down to a thousandth.
 struct akiba_slow_start {
-  /// Learning rate of the linear scaling rule. Range: finite, 0 or more, else usage_error.
+  /// Learning rate given by the linear scaling rule. Range: finite, 0 or more, else usage_error.
   /// Default: for 256 samples, so write `linear_scaled{akiba_slow_start{}, 256, batch}`.
   double learning_rate = 0.1;
 

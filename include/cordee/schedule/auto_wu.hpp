@@ -47,11 +47,11 @@ struct auto_wu_state {
     cooled,      ///< The epoch of the last update before the cooldown.
     cooldown,    ///< The length of the cooldown, in epochs.
     last_epoch,  ///< The epoch of the last update observed; below 0 before the first.
-    majorities,  ///< Epochs in a row with a majority.
+    majorities,  ///< Consecutive epochs with a majority.
     tested,      ///< Epochs tested.
     process      ///< The first of the numbers of a gaussian_process.
   };
-  /// Where the losses begin; a constant for nvcc, too.
+  /// Index of the first loss; a constant for nvcc, too.
   static constexpr std::size_t losses =
       process + std::tuple_size_v<decltype(gaussian_process::numbers)>;  // a constant for nvcc too
 
@@ -79,20 +79,20 @@ struct auto_wu {
   /// Learning rate at the end of the longest warm-up. Range: finite, above min_learning_rate, else
   /// usage_error. Default: as the authors' code.
   double max_learning_rate = 1;
-  /// Longest warm-up as a share of the epochs. Range: 0 < warmup_share <= 1, else usage_error.
+  /// Longest warm-up as a fraction of the epochs. Range: 0 < warmup_share <= 1, else usage_error.
   /// Default: as the authors' code.
   double warmup_share = 0.5;
-  /// Shortest cooldown as a share of the epochs. Range: 0 <= cooldown_share <= 1, else usage_error.
-  /// Default: as the authors' code.
+  /// Shortest cooldown as a fraction of the epochs. Range: 0 <= cooldown_share <= 1, else
+  /// usage_error. Default: as the authors' code.
   double cooldown_share = 0.2;
-  bool linear = false;              ///< Whether the warm-up is linear in place of exponential.
-  bool immediate_cooldown = false;  ///< Whether the cooldown begins at the switch, without hold.
-  /// Whether the cooldown begins at half: lr' (1 + cos(pi/2 (1 + t/T))) / 2.
+  bool linear = false;              ///< Whether the warm-up is linear instead of exponential.
+  bool immediate_cooldown = false;  ///< Whether the cooldown begins at the switch, with no hold.
+  /// Whether the cooldown begins at half the learning rate: lr' (1 + cos(pi/2 (1 + t/T))) / 2.
   bool half_cosine = false;
   /// Gaussian processes that vote after each epoch. Range: 1 or more, else usage_error. Default: as
   /// the authors' code.
   int tests = 5;
-  /// Epochs in a row with a majority before the switch. Unit: epochs. Range: 1 or more, else
+  /// Consecutive epochs with a majority before the switch. Unit: epochs. Range: 1 or more, else
   /// usage_error. Default: as the authors' code.
   int patience = 3;
   /// Probability of a past minimum above which a process votes for the switch. Range: 0 <
@@ -103,8 +103,8 @@ struct auto_wu {
   /// State: the numbers of `at`, then the losses of the warm-up.
   std::vector<double> learned = at::initial();
 
-  /// The learning rate of the present phase; within the warm-up and the cooldown it depends on the
-  /// epoch. @throws error for a state of another schedule.
+  /// The learning rate in the current phase; during warm-up and cooldown it depends on the epoch.
+  /// @throws error for a state of another schedule.
   double operator()(double epoch) const {
     check();
     if (learned[at::phase] == 0) return interpolated(max_learning_rate, epoch / warmup());
@@ -115,8 +115,8 @@ struct auto_wu {
     return learned[at::held] * (1 + detail::core::cos(angle)) / 2;
   }
 
-  /// Records the loss; after an epoch of the warm-up the processes vote. @throws error for a state
-  /// of another schedule.
+  /// Records the loss; after each epoch of the warm-up the processes vote. @throws error for a
+  /// state of another schedule.
   void observe(const observation& seen) {
     check();
     const double update = learned[at::last_epoch] < 0 ? 0 : seen.epoch - learned[at::last_epoch];
@@ -134,15 +134,15 @@ struct auto_wu {
     if (learned[at::phase] == 1 && (cools || immediate_cooldown)) begin_cooldown(seen.epoch, next);
   }
 
-  /// Returns the learning rate x of the way from `min_learning_rate` to `end`; x is limited to [0,
-  /// 1].
+  /// Returns the learning rate at fraction x of the way from `min_learning_rate` to `end`; x is
+  /// clamped to [0, 1].
   [[nodiscard]] double interpolated(double end, double x) const {
     const double share = std::clamp(x, 0.0, 1.0);
     return linear ? min_learning_rate + (end - min_learning_rate) * share
                   : min_learning_rate * detail::core::pow(end / min_learning_rate, share);
   }
 
-  /// `learned`, which the losses make longer until the switch.
+  /// `learned`, which grows by each loss until the switch.
   [[nodiscard]] std::vector<double>& state() { return learned; }
   /// `epochs`.
   [[nodiscard]] double end_epoch() const { return epochs; }

@@ -15,11 +15,11 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A schedule scaled with a batch whose stages are known.
+/// A schedule scaled with a batch whose stages are known in advance.
 template <Schedule S>
 struct batch_scaled {
   S inner{};  ///< The schedule that is multiplied.
-  /// The loader's stages, loader_options::batch_schedule. Range: stages in order, of factors of 1
+  /// The loader's stages, loader_options::batch_schedule. Range: stages in order, with factors of 1
   /// or more, else usage_error.
   batch_schedule batch{};
   /// Exponent of the batch's growth; 1: linear rule, 1/2: square root, 0: no effect. Range: 0 <=
@@ -32,7 +32,7 @@ struct batch_scaled {
     expects(exponent >= 0 && exponent <= 1, "batch_scaled: .exponent must be from 0 to 1");
     return detail::core::pow(batch(epoch), exponent) * inner(epoch);
   }
-  /// The later one of the inner schedule's end and of the last stage's beginning.
+  /// The later of the inner schedule's end and the last stage's beginning.
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
     return batch.begin() == batch.end() ? end : detail::core::fmax(end, batch.end()[-1].epoch);

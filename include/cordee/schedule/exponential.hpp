@@ -14,11 +14,11 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Exponential decay: the same factor in each epoch.
+/// Exponential decay by the same factor each epoch.
 struct exponential {
   /// Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;
-  /// Factor of the learning rate for each epoch. Range: 0 < factor <= 1, else usage_error.
+  /// Factor of the learning rate per epoch. Range: 0 < factor <= 1, else usage_error.
   double factor = 0.95;
 
   /// See Schedule.

@@ -23,11 +23,11 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A schedule scaled with the square root of the batch, after a warm-up that grows with the batch.
+/// LEGW: a schedule scaled with the square root of the batch, after a warm-up that grows with it.
 template <Schedule S>
 struct legw {
-  /// Length of the warm-up at the reference batch. Unit: epochs. Range: finite, 0 or more, with k
-  /// times it shorter than `inner`, else usage_error.
+  /// Length of the warm-up at the reference batch. Unit: epochs. Range: finite, 0 or more, and k
+  /// times it is shorter than `inner`, else usage_error.
   double warmup_epochs = 0;
   S inner{};  ///< The schedule, with the learning rates of the reference batch.
   /// Batch for which the warm-up and learning rates were tuned. Unit: samples. Range: above 0, else
@@ -40,7 +40,7 @@ struct legw {
   /// Returns the square root of k. @throws usage_error for a batch that is not positive.
   [[nodiscard]] double factor() const { return detail::core::sqrt(batch_ratio()); }
   /// Returns W, the length of this run's warm-up. @throws usage_error unless the schedule is
-  /// longer: the warm-up would lead to its last learning rate, which is often zero.
+  /// longer: the warm-up would end at its last learning rate, which is often zero.
   [[nodiscard]] double epochs() const {
     detail::schedule::expects_length(warmup_epochs);
     const double length = warmup_epochs * batch_ratio();

@@ -28,8 +28,8 @@ struct mlperf_poly2 {
   /// Learning rate at the end of the decay. Range: finite, 0 or more, else usage_error. Default: as
   /// the reference.
   double end = 1e-4;
-  /// Epochs of one update (1 / updates of an epoch), with which the numbers are the reference's; 0:
-  /// their limit for many updates. Unit: epochs. Range: 0 <= update < epochs, else usage_error.
+  /// Length of one update (1 / updates per epoch) for the exact numbers of the reference; 0: their
+  /// limit for many updates. Unit: epochs. Range: 0 <= update < epochs, else usage_error.
   double update = 0;
 
   /// `end` from end_epoch() on.

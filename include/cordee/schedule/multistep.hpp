@@ -26,7 +26,7 @@ struct multistep {
   /// 2015.
   double factor = 0.1;
 
-  /// A milestone's epoch already has the new learning rate.
+  /// At a milestone's epoch the new learning rate already applies.
   constexpr double operator()(double epoch) const {
     detail::schedule::expect_not_negative("multistep", {".learning_rate", learning_rate});
     detail::schedule::expect_not_negative("multistep", {".factor", factor});

@@ -22,13 +22,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// One cycle from a low learning rate to the peak and to one far below.
+/// One cycle from a low learning rate up to the peak and down to a much lower one.
 struct one_cycle {
   /// Largest learning rate. Range: finite, 0 or more, else usage_error.
   double peak = 0.1;
   /// Length of the run; required. Unit: epochs. Range: finite, above 0, else usage_error.
   double epochs = 0;
-  /// Fraction of the epochs in which the learning rate rises (pct_start). Range: 0 <= rise <= 1
+  /// Fraction of the epochs during which the learning rate rises (pct_start). Range: 0 <= rise <= 1
   /// (0.5 with three phases), else usage_error. Default: as PyTorch.
   double rise = 0.3;
   /// Peak / first learning rate (div_factor). Range: finite, above 0, else usage_error. Default: as
@@ -37,11 +37,11 @@ struct one_cycle {
   /// First / last learning rate (final_div_factor). Range: finite, above 0, else usage_error.
   /// Default: as PyTorch.
   double end_divisor = 1e4;
-  bool linear = false;  ///< Whether the phases are lines in place of cosines.
-  /// Whether the second phase leads back to the first learning rate, and a third one to the last.
+  bool linear = false;  ///< Whether the phases are linear instead of cosines.
+  /// Whether the second phase returns to the first learning rate, and a third falls to the last.
   bool three_phase = false;
-  /// Epochs of one update (1 / updates of an epoch), with which the numbers are PyTorch's; 0: their
-  /// limit for many updates. Unit: epochs. Range: 0 <= update < epochs, else usage_error.
+  /// Length of one update (1 / updates per epoch) for PyTorch's exact numbers; 0: their limit for
+  /// many updates. Unit: epochs. Range: 0 <= update < epochs, else usage_error.
   double update = 0;
 
   /// The last learning rate from `epochs` - `update` on.

@@ -45,21 +45,21 @@ struct validation_loss {
 
 template <class Loss>
 struct basic_plateau {
-  /// True for `plateau`: fit must have a validation.
+  /// True for `plateau`: fit must have a validation set.
   static constexpr bool needs_validation = Loss::of_validation;
 
   /// Learning rate before the first reduction. Range: finite, 0 or more, else usage_error.
   double learning_rate = 0.1;
   /// Factor of a reduction. Range: 0 < factor < 1, else usage_error. Default: as PyTorch.
   double factor = 0.1;
-  /// Epochs without improvement that change nothing. Unit: epochs. Range: 0 or more, else
+  /// Epochs without improvement that are tolerated. Unit: epochs. Range: 0 or more, else
   /// usage_error. Default: as PyTorch.
   int patience = 10;
-  /// Least improvement, as a share of the best loss. Range: 0 <= threshold < 1, else usage_error.
+  /// Least improvement, relative to the best loss. Range: 0 <= threshold < 1, else usage_error.
   /// Default: as PyTorch.
   double threshold = 1e-4;
-  /// Epochs after a reduction that do not count. Unit: epochs. Range: 0 or more, else usage_error.
-  /// Default: as PyTorch.
+  /// Epochs after a reduction that are not counted. Unit: epochs. Range: 0 or more, else
+  /// usage_error. Default: as PyTorch.
   int cooldown = 0;
   /// Least learning rate. Range: 0 <= floor <= learning_rate, else usage_error. Default: as
   /// PyTorch.
@@ -68,7 +68,7 @@ struct basic_plateau {
   /// State: reductions, the best loss, epochs without improvement, epochs of cooldown left.
   std::array<double, 4> learned{0, std::numeric_limits<double>::infinity(), 0, 0};
 
-  /// The learning rate after the reductions so far, whatever the epoch.
+  /// The learning rate after the reductions so far, independent of the epoch.
   double operator()(double) const {
     expect_finite("plateau", {{".learning_rate", learning_rate},
                               {".factor", factor},
@@ -81,7 +81,7 @@ struct basic_plateau {
             "plateau: .floor must be from 0 to .learning_rate");
     return std::max(learning_rate * detail::core::pow(factor, learned[0]), floor);
   }
-  /// Counts an epoch that has the loss; ignores other updates.
+  /// Counts an epoch that reports the loss; ignores other updates.
   void observe(const observation& seen) {
     const std::optional<double> loss = Loss::of(seen);
     if (!loss) return;
@@ -112,9 +112,9 @@ struct basic_plateau {
 
 }  // namespace detail::schedule
 
-/// Reductions where the loss of the validation stops falling.
+/// Reduces the learning rate when the validation loss stops falling.
 using plateau = detail::schedule::basic_plateau<detail::schedule::validation_loss>;
-/// Reductions where the training loss of the epoch stops falling.
+/// Reduces the learning rate when the epoch's training loss stops falling.
 using training_plateau = detail::schedule::basic_plateau<detail::schedule::training_loss>;
 
 }  // namespace cordee::inline CORDEE_ABI

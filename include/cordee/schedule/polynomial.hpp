@@ -15,7 +15,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Polynomial decay: a power of the fraction of the epochs that is left.
+/// Polynomial decay: a power of the remaining fraction of the epochs.
 struct polynomial {
   double peak = 0.1;  ///< Learning rate at epoch 0. Range: finite, 0 or more, else usage_error.
   /// Length of the decay; required. Unit: epochs. Range: finite, above 0, else usage_error.

@@ -51,26 +51,26 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A map from whole and fractional epochs of data seen to the learning rate of the next update. The
-/// same epoch always gives the same learning rate. Schedules of the library check their options at
-/// each call and throw usage_error.
+/// A map from epochs of data seen, whole or fractional, to the learning rate of the next update.
+/// The same epoch always gives the same learning rate. The library's schedules check their options
+/// at each call and throw usage_error.
 template <class S>
 concept Schedule = std::regular_invocable<const S&, double> &&
                    std::convertible_to<std::invoke_result_t<const S&, double>, double>;
 
-/// What an adaptive schedule observes after an update: the same numbers on all ranks.
+/// What an adaptive schedule observes after an update; equal on all ranks.
 struct observation {
   double epoch = 0;  ///< The epoch at which the update began.
   double loss = 0;   ///< Mean over the update's samples on all ranks.
   /// Mean loss over the samples of the epoch that ended with the update, if one did.
   std::optional<double> epoch_loss{};
-  /// Mean loss of fit's validation after that epoch, if it has one.
+  /// Mean loss of fit's validation after that epoch, if there is one.
   std::optional<double> validation_loss{};
-  /// The gradient noise scale less its standard error, at the end of an epoch. Unit: first global
-  /// batches. NaN where it is not measured, or not known yet.
+  /// The gradient noise scale minus its standard error, at the end of an epoch. Unit: first global
+  /// batches. NaN if it is not measured, or not known yet.
   double noise_batches = std::numeric_limits<double>::quiet_NaN();
   /// Estimates from this update's gradient: the squared norm of its expectation, and its variance.
-  /// Either may be negative. NaN where they are not measured, or the update was not applied.
+  /// Either may be negative. NaN if they are not measured, or the update was not applied.
   double squared_gradient = std::numeric_limits<double>::quiet_NaN();
   double gradient_variance = std::numeric_limits<double>::quiet_NaN();  ///< See above.
 };

@@ -14,7 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// One schedule, then another from its beginning.
+/// One schedule, then another that starts at its own epoch 0.
 template <Schedule A, Schedule B>
 struct then {
   static_assert(!detail::schedule::AdaptiveSchedule<A> || !detail::schedule::AdaptiveSchedule<B>,
@@ -23,11 +23,11 @@ struct then {
   A first{};  ///< The schedule before `epochs`.
   /// Length of the first schedule. Unit: epochs. Range: finite, above 0, else usage_error.
   double epochs = 0;
-  /// The schedule from `epochs` on, whose epoch 0 is there. At most one of the two may be adaptive,
-  /// else a compile error.
+  /// The schedule from `epochs` on, starting at its epoch 0. At most one of the two may be
+  /// adaptive, else a compile error.
   B second{};
 
-  /// The first schedule before `epochs`, then the second from its epoch 0 on. The second checks its
+  /// The first schedule before `epochs`, then the second from its epoch 0. The second checks its
   /// options from the beginning, too.
   double operator()(double epoch) const {
     detail::schedule::expect_finite("then", {{".epochs", epochs}});
@@ -35,9 +35,10 @@ struct then {
     const double after = second(epoch < epochs ? 0.0 : epoch - epochs);  // throws before its epoch
     return epoch < epochs ? first(epoch) : after;
   }
-  /// The second schedule's, after the first.
+  /// End of the second schedule, after the first.
   [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(second); }
-  /// Shows the adaptive schedule of the two its own part of the run, at its own epochs.
+  /// Passes observations to the adaptive schedule, during its part of the run and at its own
+  /// epochs.
   void observe(observation seen)
     requires(detail::schedule::AdaptiveSchedule<A> || detail::schedule::AdaptiveSchedule<B>)
   {
@@ -48,7 +49,7 @@ struct then {
       detail::schedule::observe(second, seen);
     }
   }
-  /// That of the schedule that has one; of the first if both have.
+  /// State of the schedule that has one; of the first if both do.
   [[nodiscard]] decltype(auto) state()
     requires(detail::schedule::HasScheduleState<A> || detail::schedule::HasScheduleState<B>)
   {

@@ -39,7 +39,7 @@ inline void expects_length(double epochs) {
 
 }  // namespace detail::schedule
 
-/// A schedule whose first epochs are replaced by a ramp.
+/// A schedule whose first epochs are replaced by a warm-up ramp.
 template <Schedule S>
 struct warmup {
   /// Length of the ramp; 0: none. Unit: epochs. Range: finite, 0 or more, else usage_error.
@@ -65,24 +65,24 @@ warmup(double, S) -> warmup<S>;
 template <class S>
 warmup(double, S, detail::schedule::start_learning_rate) -> warmup<S>;
 
-/// A ramp, then a schedule from its beginning.
+/// A warm-up ramp, then a schedule from its beginning.
 template <Schedule S>
 struct warmup_then {
   /// Length of the ramp; 0: none. Unit: epochs. Range: finite, 0 or more, else usage_error.
   double epochs = 0;
-  S inner{};  ///< The schedule after the ramp, whose epoch 0 is the ramp's end.
+  S inner{};  ///< The schedule after the ramp; its epoch 0 is the ramp's end.
   detail::schedule::start_learning_rate start{};  ///< Learning rate at epoch 0, in braces.
 
-  /// The ramp before `epochs`, then the inner schedule from its epoch 0 on.
+  /// The ramp before `epochs`, then the inner schedule from its epoch 0.
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
     detail::schedule::expect_not_negative("warmup_then", {"the first learning rate", start.value});
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(0.0))
                           : inner(epoch - epochs);
   }
-  /// The inner schedule's, after the ramp.
+  /// End of the inner schedule, after the ramp.
   [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(inner); }
-  /// Shows the inner schedule what follows the ramp, at its own epochs.
+  /// Passes observations after the ramp to the inner schedule, at its own epochs.
   void observe(observation seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
