@@ -59,34 +59,34 @@ class adversarial {
   using precision = typename Net::precision;  ///< See Model.
   using device = D;                           ///< See Model.
   using engine = typename Net::engine;        ///< Convolution engine of both networks.
-  /// Versions are counted: the second weights of version k, those of w', are in k % 2, and in the
-  /// other one those of the version before.
+  /// Versions are counted: the auxiliary weights of version k, those of w', are in element k % 2;
+  /// the other element holds the previous version.
   struct packed_parameters {
     typename Net::packed_parameters clean;                     ///< Weights w.
     std::array<typename Net::packed_parameters, 2> auxiliary;  ///< Weights w' and v, by version.
-    std::array<buffer<real, D>, 2> masters;  ///< Planes of `Net`, of which `auxiliary` is packed.
-    std::int64_t version = 0;  ///< Grows by 1 with pack_parameters, by 2 with restore.
-    /// The thread that makes the copies. Last: it reads the others.
+    std::array<buffer<real, D>, 2> masters;  ///< Planes of `Net` that `auxiliary` is packed from.
+    std::int64_t version = 0;                ///< Grows by 1 on pack_parameters, by 2 on restore.
+    /// The thread that makes the copies. Declared last, since it reads the others.
     detail::core::owned_ptr<detail::nn::adversary<Net>> adversary;
   };
 
-  /// Mark by which `kfac`, which does not observe copies, refuses the network.
+  /// Makes `kfac` reject the network, since it does not observe copies.
   static constexpr bool adversarial_copies = true;
   static constexpr extent input = Net::input;   ///< See Model.
   static constexpr int classes = Net::classes;  ///< See Model.
-  /// Returns the network's segments and those of the second batch norms, whose names begin with
+  /// Returns the network's segments and those of the auxiliary batch norms, whose names begin with
   /// "adversarial.".
   static constexpr std::span<const segment> segments() { return table::segments; }
-  /// Whether evaluation uses it: it is the network's own.
+  /// Whether evaluation uses the segment: whether it is the network's own.
   static constexpr bool is_evaluated(const segment& s) {
     return !s.name.starts_with("adversarial.");
   }
-  /// Trainable segments.
+  /// Number of trainable segments.
   static constexpr std::size_t tensors() { return table::trainable + table::norms; }
-  /// Returns the numbers of a plane, with both sets of batch norms.
+  /// Returns the size of a plane in numbers, with both sets of batch norms.
   static constexpr std::size_t plane_size() { return table::plane_size; }
 
-  /// Options of the attack (nn/adversary.hpp). The trainer tests them once, when it is made.
+  /// Options of the attack (nn/adversary.hpp). The trainer's constructor checks them.
   detail::nn::adversarial_options options{};
 
   /// Binds both networks to a device, with the default options.
@@ -96,21 +96,21 @@ class adversarial {
       : options(given), clean_(target), auxiliary_(target) {}
 
   [[nodiscard]] const D& get_device() const { return clean_.get_device(); }  ///< See Model.
-  /// The network that is evaluated.
+  /// The network used in evaluation.
   [[nodiscard]] const Net& evaluated() const { return clean_; }
 
-  /// Tests the options of the attack and the network's own.
+  /// Checks the options of the attack and the network's.
   /// @throws usage_error for one out of its range.
   [[gnu::cold]] void check() const {
     options.check();
     clean_.check();
   }
-  /// Over ranks, of each set of batch norms; the attack normalizes by its own rank's images.
+  /// Sums each set of batch norms over ranks; the attack normalizes by its own rank's images.
   void share_statistics(const detail::ops::statistics_allreduce& allreduce) {
     clean_.share_statistics(allreduce);
     auxiliary_.share_statistics(allreduce);
   }
-  /// Both sets of batch norms begin alike.
+  /// Initializes both sets of batch norms alike.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {
     buffer<real, D> initial(get_device(), Net::plane_size());
     clean_.initialize(initial.span(), seed);
@@ -133,13 +133,13 @@ class adversarial {
             0,
             detail::core::owned_ptr<detail::nn::adversary<Net>>::make(get_device())};
   }
-  /// The weights after a step: those of the call before become the stale ones.
+  /// Packs the weights after a step; those of the previous call become the stale ones.
   void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
     const bool is_first = out.version++ == 0;
     pack_anew(plane, out, s);
     if (is_first) restore(out, {}, s);
   }
-  /// Weights that do not follow from those before (nn/model.hpp). The stale ones remain.
+  /// Packs weights unrelated to the previous ones (nn/model.hpp). The stale ones remain.
   void pack_anew(span_on<const real, D> plane, packed_parameters& out, stream s) const {
     clean_.pack_parameters(plane, out.clean, s);
     real* const both = out.masters[index(out.version)].span().data;
@@ -149,13 +149,13 @@ class adversarial {
     });
     pack_auxiliary(out, index(out.version), s);
   }
-  /// The stale weights, without what evaluation alone uses.
+  /// The stale weights, without parts used only in evaluation.
   [[nodiscard]] std::vector<double> state(const packed_parameters& packed) const {
     const real* const stale = packed.masters[index(packed.version + 1)].span().data;
     if (!options.stale) return {};
     return {stale, stale + table::trainable_end};
   }
-  /// Sets the stale weights; without numbers to those of now.
+  /// Restores the stale weights; without numbers, sets them to the current ones.
   [[gnu::cold]] void restore(packed_parameters& out, std::span<const double> numbers,
                              stream s) const {
     expects(numbers.empty() || numbers.size() == table::trainable_end,
@@ -170,13 +170,13 @@ class adversarial {
     pack_auxiliary(out, stale, s);
     out.version += 2;  // what the adversary has begun is of other weights
   }
-  /// Begins the copies of the next step's images, beside this step.
+  /// Begins copies of the next step's images in parallel with this step.
   void look_ahead(const packed_parameters& in, std::span<const batch<D>> next, std::uint64_t seed,
                   std::int64_t step) {
     if (options.stale) in.adversary->begin(options, weights_of(in, in.version), next, seed, step);
   }
 
-  /// Forward pass; in training, of the images and of their adversarial copies.
+  /// Forward pass; in training, on the images and on their adversarial copies.
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                stream s) {
     expects(plane.size >= plane_size(), "adversarial: the plane is smaller than the table");
@@ -191,7 +191,8 @@ class adversarial {
     auxiliary_.forward(in.auxiliary[index(in.version)],
                        plane.subspan(table::adversarial_shift, Net::plane_size()), half, p, s);
   }
-  /// First that of the adversarial images, whose batch norms' gradients move to their own segments.
+  /// Runs backward on the adversarial images first, and moves their batch norms' gradients to their
+  /// own segments.
   template <class Ready>
   void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
                 Ready&& ready, stream s) {
@@ -221,16 +222,16 @@ class adversarial {
         in.clean, shared, write_mode::add, [&](std::size_t k) { ready(k); }, s);
   }
 
-  /// Metrics of the images themselves.
+  /// Metrics of the clean images.
   [[nodiscard]] metrics read_metrics(stream s) const { return clean_.read_metrics(s); }
-  /// Returns the memory of a training step for each of its images, at least, in bytes. It includes
-  /// the copies and the thread's activations.
+  /// Returns the least memory of a training step per image, in bytes, including the copies and the
+  /// thread's activations.
   [[nodiscard]] std::size_t bytes_per_sample() const {
     return clean_.bytes_per_sample() + 2 * auxiliary_.bytes_per_sample() + 6 * input.size();
   }
-  /// Returns those of the images themselves.
+  /// Returns the logits of the clean images.
   [[nodiscard]] auto logits() const { return clean_.logits(); }
-  /// (samples, channels, height, width) of the last forward pass in training.
+  /// Adversarial images (samples, channels, height, width) of the last training forward pass.
   [[nodiscard]] span_on<const std::uint8_t, D> adversarial_images() const { return copies_; }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {

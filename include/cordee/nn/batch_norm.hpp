@@ -12,10 +12,11 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of a batch norm, a template argument.
 struct batch_norm_options {
-  /// Initial scale of all channels. With 0 in its last batch norm a residual block is the identity
-  /// initially (Goyal et al., 2017; `resnet_options::zero_gamma`). Range: any.
+  /// Initial scale of all channels. If it is 0 in the last batch norm of a residual block, the
+  /// block is initially the identity (Goyal et al., 2017; `resnet_options::zero_gamma`). Range:
+  /// any.
   int gamma = 1;
-  /// How many consecutive samples statistics are over, 0 for the whole batch; the last group of a
+  /// Consecutive samples that statistics are computed over; 0: the whole batch. The last group of a
   /// batch may be smaller. Unit: samples. Range: 0 or more, else a compile error.
   int ghost_batch = 0;
 };
@@ -51,7 +52,7 @@ struct batch_norm {
     registry.add_tensor("running_var", kind::statistic, {in.channels}, {.mean = 1});
     registry.leave(parent);
   }
-  /// See Layer. `residual` passes the epilogue that adds its shortcut.
+  /// See Layer. `residual` passes an epilogue that adds its shortcut.
   template <class B, extent In, class Epilogue = typename detail::nn::epilogue_of<Activation>::type>
   static auto bind(layout_builder& layout) {
     return detail::nn::batch_norm_node<B, B::block(In.channels), Epilogue>({In, With.ghost_batch},

@@ -37,28 +37,28 @@ namespace cordee::inline CORDEE_ABI::detail::nn {
 }
 
 struct batch_norm_settings {
-  /// State: sums statistics over ranks, if set; by the trainer, see
+  /// State: sums statistics over ranks, if set; the trainer sets it, see
   /// trainer_options::batch_norm_over.
   ops::statistics_allreduce batch_norm_allreduce;
-  /// When running statistics freeze: training normalizes by them from then on. Unit: epochs.
-  /// Range: any but NaN, else usage_error.
+  /// Epoch from which training normalizes by running statistics, which then stay constant. Unit:
+  /// epochs. Range: any but NaN, else usage_error.
   double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
-  /// False: no moving averages (Akiba et al., 2017). The running statistics are the mean and the
-  /// biased variance of the last batch, by which it was normalized, and evaluation takes their
-  /// means over ranks. Range: true on GPUs, else usage_error.
+  /// Whether running statistics are moving averages. If false (Akiba et al., 2017), they are the
+  /// mean and biased variance of the last batch, by which it was normalized, and evaluation uses
+  /// their means over ranks. Range: true on GPUs, else usage_error.
   bool batch_norm_moving_average = true;
 
-  bool has_ghost_batches = false;  ///< State: whether a layer's statistics are over ghost batches.
-  core::pod_vector<segment> one_pixel_scales;  ///< State: scales of layers of one pixel.
+  bool has_ghost_batches = false;              ///< State: whether a layer has ghost batches.
+  core::pod_vector<segment> one_pixel_scales;  ///< State: scales of layers with one pixel.
 
-  /// Throws usage_error if the statistics are those of ghost batches.
+  /// Throws usage_error if a layer has ghost batches.
   [[gnu::cold]] void share_statistics(const ops::statistics_allreduce& allreduce) {
     expects(!has_ghost_batches,
             "trainer: batch_norm_over takes statistics over whole batches: give the network "
             "ghost_batch = 0");
     batch_norm_allreduce = allreduce;
   }
-  /// Throws usage_error for what a device does not do.
+  /// Throws usage_error for options that a device does not support.
   [[gnu::cold]] void check_batch_norms(bool host_memory) const {
     expects(freeze_batch_norm_at == freeze_batch_norm_at,
             "network: .freeze_batch_norm_at is NaN: give an epoch, or infinity for never");
@@ -66,8 +66,9 @@ struct batch_norm_settings {
             "network: .batch_norm_moving_average = false is not written for GPUs yet");
   }
   /// Throws usage_error if a batch norm whose scale is among `trained` would take the variance of a
-  /// single value over ranks, by one of this rank's micro-batches of an update; a GPU's pass does
-  /// not see that. Of layers of one pixel alone, and then collective where ranks share statistics.
+  /// single value over ranks, for one of this rank's micro-batches of an update, which a GPU's pass
+  /// cannot detect. Concerns only layers with one pixel; for these it is collective if ranks share
+  /// statistics.
   template <class D>
   [[gnu::cold]] void expect_several_values(std::span<const batch<D>> micro, double epoch,
                                            std::span<const segment> trained) const {

@@ -20,13 +20,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Loss of each class by itself, as of mixed samples; equation and source are at the header's top.
+/// Independent loss of each class, as for mixed samples; equation and source are at the header's
+/// top.
 struct binary_cross_entropy {
-  /// Share eps of each target that is spread over all classes, in training alone. Range: 0 <=
-  /// label_smoothing <= 1, else usage_error.
+  /// Label smoothing: share eps of each target that is spread over all classes, only in training.
+  /// Range: 0 <= label_smoothing <= 1, else usage_error.
   double label_smoothing = 0;
-  /// Smoothed targets above it become 1, others 0, in training alone; with 0 they stay as they are,
-  /// and the paper has 0.2. Range: 0 <= target_threshold < 1, else usage_error.
+  /// Smoothed targets above it become 1, others 0, only in training; 0 leaves them unchanged, and
+  /// the paper uses 0.2. Range: 0 <= target_threshold < 1, else usage_error.
   double target_threshold = 0;
 
   /// The loss of one sample.
@@ -43,7 +44,7 @@ struct binary_cross_entropy {
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return (probability(z) - target(y)) / classes;
     }
-    /// A sigmoid.
+    /// The logit's sigmoid.
     [[nodiscard]] CORDEE_HOST_DEVICE static double probability(double z) {
       const double e = detail::core::exp(-detail::core::abs(z));
       return (z < 0 ? e : 1) / (1 + e);
@@ -64,7 +65,7 @@ struct binary_cross_entropy {
 
   /// Returns the loss without smoothing and threshold, which evaluation reports.
   [[nodiscard]] constexpr binary_cross_entropy in_evaluation() const { return {}; }
-  /// Tests the options.
+  /// Checks the options.
   /// @throws usage_error for one out of its range.
   void check() const {
     expects(label_smoothing >= 0 && label_smoothing <= 1,

@@ -15,7 +15,7 @@ namespace cordee::inline CORDEE_ABI::detail::nn {
 template <class L>
 struct capture_key {
   std::size_t bytes;    ///< Sum of the sizes of a network's buffers.
-  L loss;               ///< The loss with its options, which are arguments of kernels.
+  L loss;               ///< The loss with its options, which are kernel arguments.
   double dropout_rate;  ///< See network::dropout_rate.
   /// Whether batch norms are frozen, and whether int8 counts histograms of inputs.
   bool frozen_statistics, counts_numbers;

@@ -13,13 +13,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Convolution with square windows of an odd side.
+/// Convolution with square windows of odd size.
 template <int Filters, int Window = 3, int Stride = 1>
 struct convolution {
   static_assert(Filters > 0 && Window > 0 && Window % 2 == 1 && Stride > 0,
                 "a convolution needs filters, an odd window and a positive stride");
 
-  /// Returns the geometry for inputs of this extent.
+  /// Returns the geometry for inputs of extent `in`.
   static constexpr convolution_problem problem(const extent& in) {
     return {in, Filters, Window, Stride, Window / 2};
   }

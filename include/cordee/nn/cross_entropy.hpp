@@ -20,8 +20,8 @@ namespace cordee::inline CORDEE_ABI {
 
 /// The default loss; equation and source are at the header's top.
 struct cross_entropy {
-  /// Share eps of each target that is spread over all classes, in training alone. Range: 0 <=
-  /// label_smoothing <= 1, else usage_error.
+  /// Label smoothing: share eps of each target that is spread over all classes, only in training.
+  /// Range: 0 <= label_smoothing <= 1, else usage_error.
   double label_smoothing = 0;
 
   /// The loss of one sample.
@@ -55,7 +55,7 @@ struct cross_entropy {
 
   /// Returns the loss without smoothing, which evaluation reports.
   [[nodiscard]] constexpr cross_entropy in_evaluation() const { return {}; }
-  /// Tests the options.
+  /// Checks the options.
   /// @throws usage_error for one out of its range.
   void check() const {
     expects(label_smoothing >= 0 && label_smoothing <= 1,

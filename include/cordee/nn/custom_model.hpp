@@ -59,8 +59,8 @@ struct add_op {
 
 }  // namespace detail::nn
 
-/// A model of data of type Data, given as a function. P states the precision of weights, gradients
-/// and messages, and whether the loss is scaled; what the function computes in is its own affair.
+/// A model of data of type Data, given as a function. P is the precision of weights, gradients and
+/// messages, and decides whether the loss is scaled; the function may compute in any other.
 template <class Data, class P = fp32, class D = cpu>
 class custom_model {
   static_assert(Precision<P> && !Quantized<P>,
@@ -70,15 +70,15 @@ class custom_model {
  public:
   using precision = P;                         ///< See Model.
   using device = D;                            ///< See Model.
-  using Real = typename P::master;             ///< Weights and gradients.
-  using batch_type = data_batch<Data, D>;      ///< See Model.
+  using Real = typename P::master;             ///< Number type of weights and gradients.
+  using batch_type = data_batch<Data, D>;      ///< What the function receives beside the data.
   using pass = model_pass<Real, D>;            ///< What the function gets beside the data.
   using stream = typename D::stream;           ///< A queue of the device's work.
   using packed_parameters = span_on<Real, D>;  ///< The plane itself: nothing is packed.
-  /// One micro-batch: adds gradients if pass.trains(), returns sums over its samples.
+  /// Runs one micro-batch: adds gradients if pass.trains(), returns sums over its samples.
   using function = std::function<metrics(const Data&, pass&)>;
-  /// Writes a tensor's initial values, alike on all ranks, in the device's memory; on a GPU by the
-  /// default stream, or before it returns.
+  /// Writes a tensor's initial values to device memory, alike on all ranks; on a GPU on the default
+  /// stream, or before it returns.
   using initializer = std::function<void(const segment&, span_on<Real, D>, std::uint64_t seed)>;
 
   /// @throws usage_error for an empty list.
@@ -93,11 +93,11 @@ class custom_model {
     expects(function_ != nullptr, "custom_model: the function is empty");
   }
 
-  /// Tensor `name` stays where it is: each step copies its values there, and what ready() finds in
-  /// `gradient` to the arena, where it is added. A null gradient is that of a statistic, whose
-  /// values are copied to the arena before the first bucket is tested for infinities, and once more
-  /// behind a pass that called ready(). Initial values are those that are there.
-  /// @throws usage_error for another name, and on a GPU for memory that is not the GPU's.
+  /// Leaves tensor `name` in place: each step copies its values there, and ready() copies
+  /// `gradient` to the arena, where it is added. A null gradient marks a statistic, whose values
+  /// are copied to the arena before the first bucket is tested for infinities, and again after a
+  /// pass that called ready(). Initial values are those found there.
+  /// @throws usage_error for an unknown name, and on a GPU for memory that is not the GPU's.
   void keep(std::string_view name, Real* values, Real* gradient) {
     const std::size_t k = list_.index(name);
     expect_on_device(name, values);
@@ -106,7 +106,7 @@ class custom_model {
     keeps_ = true;
   }
 
-  /// A graph would not call the function: capture_graphs is refused.
+  /// False: a graph would not call the function, so capture_graphs is rejected.
   static constexpr bool captures_graphs = false;
   /// See Model.
   [[nodiscard]] std::span<const segment> segments() const { return list_.segments(); }
@@ -131,7 +131,7 @@ class custom_model {
     device_.finish(s);
   }
   [[nodiscard]] packed_parameters make_packed_parameters() const { return {}; }  ///< See Model.
-  /// Kernels read `plane` itself, or the kept tensors, which get its values.
+  /// Kernels read `plane` itself, or the kept tensors, to which its values are copied.
   void pack_parameters(span_on<const Real, D> plane, packed_parameters& to, stream s) const {
     to = {const_cast<Real*>(plane.data), plane.size};  // NOLINT: forward gets it as const again
     if (!keeps_) return;
@@ -141,7 +141,7 @@ class custom_model {
                      segments()[k].size * sizeof(Real), s);
   }
 
-  /// In evaluation calls the function; in training backward does.
+  /// Calls the function in evaluation; in training backward calls it.
   void forward(const packed_parameters& values, span_on<Real, D>, const batch_type& b, phase p,
                stream s) {
     expects(b.data != nullptr || b.count == 0, "custom_model: a batch without data");
@@ -182,23 +182,23 @@ class custom_model {
     if constexpr (!D::host_memory) sums += copy_to_host(device_, device_metrics(), s)[0];
     return sums;
   }
-  /// What the last pass's kernels have added to its sums; read_metrics without the host's part.
+  /// Sums added by the last pass's kernels; read_metrics without the host's part.
   [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const
     requires(!D::host_memory)
   {
     return device_sums_.span();
   }
-  /// Sums of device_metrics as metrics.
+  /// Converts sums of device_metrics to metrics.
   [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const
     requires(!D::host_memory)
   {
     return sums;
   }
-  /// What the function returned in the last pass.
+  /// What the function returned for the last pass.
   [[nodiscard]] metrics host_metrics() const { return sums_; }
-  /// See Model. Passes may leave out the gradients of these tensors.
+  /// See Model. Passes may skip the gradients of these tensors.
   void freeze(std::span<const std::uint8_t> flags) { frozen_.assign(flags.begin(), flags.end()); }
-  /// Tensors by kind, which of them stay with their owner, and the bytes that are copied; for logs.
+  /// Tensors by kind, which of them are kept in place, and the bytes copied; for logs.
   [[nodiscard]] std::string describe_parameters() const {
     std::string kept;
     std::size_t tensors = 0, there = 0, back = 0;

@@ -64,12 +64,12 @@ class dropout_node {
 
 }  // namespace detail::nn
 
-/// Dropout of single numbers, before `linear`.
+/// Dropout of single activations, before `linear`.
 struct dropout {
   static constexpr extent out(const extent& in) { return in; }           ///< See Layer.
   static constexpr void describe(const extent&, parameter_registry&) {}  ///< Adds nothing.
-  /// See Layer. An input of more than one pixel is a compile error, 2^31 numbers in a batch or more
-  /// a usage_error of the pass.
+  /// See Layer. An input of more than one pixel is a compile error; 2^31 numbers in a batch or more
+  /// are a usage_error of the pass.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(In.height == 1 && In.width == 1,

@@ -71,10 +71,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Arguments of pack_parameters: masters in `plane` are converted to `packed`, which kernels read.
+/// Arguments of pack_parameters: master weights in `plane` are converted to `packed`, for kernels.
 template <class B>
 struct pack_pass {
-  const typename B::real* plane;     ///< The masters.
+  const typename B::real* plane;     ///< The master weights.
   std::byte* packed;                 ///< (packed_size), written by the layers.
   const typename B::device& device;  ///< Makes copies on `s`.
   typename B::stream s;              ///< The stream of all copies and kernels.
@@ -97,20 +97,20 @@ struct forward_pass {
   detail::nn::activations<typename B::device>* saved;      ///< Memory for activations, by index.
   buffer<double, typename B::device>* scratch;             ///< Sums of batch norms on a CPU; grows.
   typename B::stream s;                                    ///< The stream of all kernels.
-  /// Whether batch norms normalize by running statistics, and average these.
+  /// Whether batch norms normalize by running statistics, and whether these are moving averages.
   bool frozen_statistics = false, moving_average = true;
-  /// Ranges of layers' inputs in a quantized precision, else null.
+  /// Ranges of layers' inputs in a quantized precision, otherwise null.
   detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
   const std::uint8_t* frozen = nullptr;    ///< (trainable segments): flags; null: none is set.
   detail::ops::dropout_numbers dropout{};  ///< The rate is 0 in evaluation.
-  /// Whether activations of this pass's first run are computed again: statistics are those of it.
+  /// Whether activations are recomputed: statistics remain those of the pass's first run.
   bool recomputes = false;
-  /// Where blocks of offloaded weights are uploaded to; null where there are none.
+  /// Where blocks of offloaded weights are uploaded; null if there are none.
   detail::device::weight_slots<typename B::device>* slots = nullptr;
-  /// Where blocks of offloaded activations are; null where there are none.
+  /// Where blocks of offloaded activations are; null if there are none.
   detail::nn::activation_offload<typename B::device>* offload = nullptr;
 
-  /// Whether passes leave this trainable segment as it is.
+  /// Whether passes leave this trainable segment unchanged.
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
     return frozen != nullptr && frozen[segment] != 0;
   }
@@ -119,15 +119,16 @@ struct forward_pass {
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);
   }
-  /// Memory of activation `index`, `numbers` numbers for each sample.
+  /// Memory for activation `index`, with `numbers` numbers per sample.
   [[nodiscard]] typename B::number* buffer_for(std::size_t index, std::size_t numbers) const {
     return saved->template buffer_for<typename B::number>(
         index, static_cast<std::size_t>(samples) * numbers);
   }
 };
 
-/// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
-/// where that is null; nowhere at the network's input, where it is not needed.
+/// Where a layer writes its input gradient: it is added to `accumulate_into`; if that is null,
+/// written to a buffer of the layer's choice; at the network's input, where it is not needed, not
+/// written.
 template <class Number>
 struct gradient_target {
   Number* accumulate_into = nullptr;  ///< Null: the layer chooses.
@@ -140,8 +141,8 @@ struct backward_pass {
   const std::byte* packed;  ///< As in the forward pass.
   /// Gradients of the parameters; see skips_frozen_gradients.
   typename B::real* plane;
-  write_mode mode;                                         ///< Whether these are added to.
-  int samples;                                             ///< Size of the forward pass's batch.
+  write_mode mode;  ///< Whether gradients are overwritten or added to.
+  int samples;      ///< Batch size of the forward pass.
   detail::ops::statistics_allreduce batch_norm_allreduce;  ///< As in the forward pass.
   /// Pool of buffers; dy is one of them.
   detail::nn::gradient_buffers<typename B::number, typename B::device>* gradients;
@@ -149,16 +150,16 @@ struct backward_pass {
   /// Memory for weight gradients; grows.
   buffer<typename B::number, typename B::device>* workspace;
   typename B::stream s;  ///< The stream of all kernels.
-  /// Where convolutions leave their gradients packed; null: nowhere.
+  /// Where convolutions leave packed gradients; null: nowhere.
   std::byte* packed_gradients = nullptr;
   const std::uint8_t* frozen = nullptr;  ///< (trainable segments): flags; null: none is set.
-  /// Whether the rest of the pass has frozen segments alone; null: it has others.
+  /// Whether only frozen segments remain in the pass; null: others do.
   const bool* complete = nullptr;
   /// As in the forward pass.
   detail::device::weight_slots<typename B::device>* slots = nullptr;
-  /// Where gradients are that have no plane; null: in `plane`.
+  /// Where gradients without a plane are; null: in `plane`.
   const detail::device::gradient_places<typename B::real>* places = nullptr;
-  /// As in the forward pass; null: gradients are not in memory of activations.
+  /// As in the forward pass; null: gradients do not share memory with activations.
   detail::nn::activations<typename B::device>* saved = nullptr;
   /// As in the forward pass.
   detail::nn::activation_offload<typename B::device>* offload = nullptr;
@@ -167,22 +168,22 @@ struct backward_pass {
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
     return frozen != nullptr && frozen[segment] != 0;
   }
-  /// The gradient of a segment, which is at `offset` of the plane; null if it is frozen.
+  /// The gradient of a segment, at `offset` of the plane; null if it is frozen.
   [[nodiscard]] typename B::real* gradient_at(std::size_t segment, std::size_t offset) const {
     if (is_frozen(segment)) return nullptr;
     if constexpr (!B::device::host_memory)
       if (places != nullptr) return places->of(segment);
     return plane + offset;
   }
-  /// Sequences end here; what they return is read by frozen layers alone.
+  /// Whether sequences may end here, since only frozen layers would read what they return.
   [[nodiscard]] bool is_complete() const { return complete != nullptr && *complete; }
   /// Returns the parameters at an offset of reserve_packed, as numbers of T.
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);
   }
-  /// Moves an input gradient of extent `in` in a buffer of the pass to its target, for layers that
-  /// compute it in a buffer; returns the buffer of the input gradient, or null.
+  /// For layers that compute the input gradient in a buffer of the pass: moves that gradient, of
+  /// extent `in`, to its target; returns the buffer that then holds it, or null.
   [[nodiscard]] typename B::number* route_input_gradient(
       const extent& in, typename B::number* dx, gradient_target<typename B::number> target) const {
     if (target.needed && target.accumulate_into == nullptr) return dx;
@@ -279,8 +280,8 @@ N* backward_behind(Node& node, const backward_pass<B>& pass, N* dy, gradient_tar
 
 }  // namespace detail::nn
 
-/// Type of a layer. It also has `bind`, which depends on a backend, so that no concept can demand
-/// it; see the header's top.
+/// Type of a layer. It also has `bind`, which depends on a backend, so no concept can require it;
+/// see the header's top.
 template <class L>
 concept Layer = requires(const extent& in, parameter_registry& registry) {
   { L::out(in) } -> std::same_as<extent>;

@@ -26,42 +26,43 @@ struct layout_builder {
   std::size_t next_segment = 0;      ///< Index of the next trainable segment.
   std::size_t next_statistic = 0;    ///< Index of the next running statistic.
   std::size_t packed_size = 0;       ///< Bytes of the packed parameters.
-  std::size_t activations = 0;       ///< Number of activation buffers, without recomputed ones.
-  detail::nn::buffer_sizes kept{};   ///< Those that grow with samples, in the order of forward.
-  detail::nn::buffer_sizes noted{};  ///< Those that `pass` has.
-  /// Bytes of a sample's gradients that layers around those being bound hold.
+  std::size_t activations = 0;       ///< Number of activation buffers, excluding recomputed ones.
+  detail::nn::buffer_sizes kept{};   ///< Buffers that grow with samples, in forward order.
+  detail::nn::buffer_sizes noted{};  ///< Buffers that `pass` includes.
+  /// Bytes per sample of gradients held by the layers that enclose those being bound.
   std::size_t held_gradients = 0;
-  /// Activations of the recomputed block whose layers are being bound (recompute.hpp); null: none
-  /// is.
+  /// Activations of the recomputed block whose layers are being bound (recompute.hpp); otherwise
+  /// null.
   detail::nn::buffer_sizes* block = nullptr;
   detail::nn::pass_layout pass{};        ///< What a pass allocates.
   detail::nn::block_stack recomputed{};  ///< Memory of recomputed blocks.
   detail::nn::block_ring ring{};         ///< Memory of blocks with offloaded activations.
-  std::size_t largest_activation = 0;    ///< The most numbers of a sample between two layers.
-  std::size_t quantized_layers = 0;      ///< Number of layers with a range of their input.
+  std::size_t largest_activation = 0;    ///< Most numbers per sample between two layers.
+  std::size_t quantized_layers = 0;      ///< Number of layers with an input range.
   std::uint32_t dropouts = 0;            ///< Number of dropout layers.
-  /// Ends of the packed parameters that are on a GPU by turns (nn/offload_weights.hpp).
+  /// Ends of the blocks of packed parameters that share GPU memory in turn
+  /// (nn/offload_weights.hpp).
   detail::core::pod_vector<std::size_t> weight_blocks{};
-  /// Ranges of the packed parameters that forward, or backward, alone reads: begin, end, …
+  /// Ranges of the packed parameters that only forward, or only backward, reads: begin, end, …
   detail::core::pod_vector<std::size_t> forward_only{}, backward_only{};
-  bool has_ghost_batches = false;  ///< Whether a batch norm has statistics of less than a batch.
-  detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms of one pixel.
+  bool has_ghost_batches = false;  ///< Whether a batch norm has ghost batches.
+  detail::core::pod_vector<segment> one_pixel_scales{};  ///< Scales of batch norms with one pixel.
   /// The packed form of each parameter tensor, for engines that pack by table.
   detail::core::pod_vector<detail::ops::packed_tensor> tensors{};
-  /// Where `kept` are.
+  /// Where the buffers in `kept` are.
   detail::core::pod_vector<detail::nn::planned_buffer> planned{};
   /// The index of the next layer's output, for add_output.
   std::size_t output_index = detail::nn::own_activation;
 
-  /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
+  /// Reserves `numbers` numbers of type T in the packed parameters; returns the byte offset.
   template <class T>
   std::size_t reserve_packed(std::size_t numbers) {
     const std::size_t offset = packed_size;
     packed_size += detail::core::align_up(numbers) * sizeof(T);
     return offset;
   }
-  /// Packed bytes that forward, and backward, alone reads. A recomputed block's forward pass is
-  /// part of backward.
+  /// Notes packed bytes that only forward, or only backward, reads. A recomputed block's forward
+  /// pass is part of backward.
   [[gnu::cold, gnu::noinline]] void split_packed(std::size_t forward, std::size_t forward_end,
                                                  std::size_t backward, std::size_t backward_end) {
     backward_only.push_back(backward);
@@ -70,12 +71,12 @@ struct layout_builder {
     forward_only.push_back(forward);
     forward_only.push_back(forward_end);
   }
-  /// Adds the next parameter tensor; the packed form of each is listed, in the table's order.
+  /// Adds the next parameter tensor; packed forms are listed in the table's order.
   void add_packed(const detail::ops::packed_tensor& t) {
     tensors.push_back(tensors.empty() ? t : tensors.back().followed_by(t));
   }
-  /// The index of an activation buffer of so many bytes for each sample. Those of a recomputed
-  /// block last until the next block's pass.
+  /// Adds an activation buffer of so many bytes per sample and returns its index. Those of a
+  /// recomputed block last until the next block's pass.
   [[gnu::cold, gnu::noinline]] std::size_t add_activation(std::size_t bytes) {
     if (block != nullptr) {
       block->bytes += bytes;
@@ -87,32 +88,31 @@ struct layout_builder {
     ++kept.count;
     return activations++;
   }
-  /// The same for a layer that ends a network: what a user reads of it (network::logits) lasts.
+  /// Same, for a layer that ends a network: its activations last, since users read network::logits.
   [[gnu::cold, gnu::noinline]] std::size_t add_last_activation(std::size_t bytes) {
     if (block != nullptr) return add_activation(bytes);
     pass.separate += bytes;
     return activations++;
   }
-  /// As add_activation for a layer's output, whose index the layer before or behind may have set.
+  /// As add_activation, for a layer's output, whose index a neighboring layer may have set.
   [[gnu::cold, gnu::noinline]] std::size_t add_output(std::size_t bytes) {
     const std::size_t set = std::exchange(output_index, detail::nn::own_activation);
     if (set == detail::nn::temporary_activation) pass.temporaries += bytes;
     return set == detail::nn::own_activation ? add_activation(bytes) : set;
   }
-  /// The activations so far, within a recomputed block that block's.
+  /// The activations so far; within a recomputed block, that block's.
   [[nodiscard, gnu::cold, gnu::noinline]] const detail::nn::buffer_sizes& position() const {
     return block != nullptr ? *block : kept;
   }
-  /// The index of a buffer whose size does not grow with samples, and which lasts until backward.
+  /// Index of a new buffer that does not grow with samples and lasts until backward.
   std::size_t add_kept() { return activations++; }
-  /// Records the numbers of a sample in a layer's input or output; largest_activation keeps the
-  /// most.
+  /// Records the numbers per sample in a layer's input or output, for largest_activation.
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);
   }
-  /// The layer that was bound last, before which `pass` had so many parts, uses `bytes` of a
-  /// sample for gradients in backward, and `restored` for its input if that is computed again; it
-  /// does not read `forgotten` of its activations. Layers within it may have said so.
+  /// Notes that the layer bound last, before which `pass` had so many parts, uses `bytes` per
+  /// sample for gradients in backward, and `restored` for its input if that is recomputed, and does
+  /// not read `forgotten` of its activations. Layers within it may have noted the same.
   [[gnu::cold, gnu::noinline]] void note_gradients(std::size_t parts, std::size_t bytes,
                                                    std::size_t restored = 0,
                                                    std::size_t forgotten = 0) {
@@ -127,18 +127,18 @@ struct layout_builder {
     note_gradients(pass.parts.size(), bytes);
     return std::move(pass);
   }
-  /// The layers that are bound next are a block that `recompute` could take; see end_block.
+  /// Begins a block that `recompute` could wrap, of the layers bound next; see end_block.
   [[nodiscard, gnu::cold, gnu::noinline]] detail::nn::pass_layout::mark begin_block() const {
     return {pass.parts.size(), pass.blocks.size(), packed_size};
   }
-  /// The block has ended. Its output takes so many bytes of a sample, which its last layer writes
-  /// where it is kept if it is recomputed (`writes_output`).
+  /// Ends the block. Its output has so many bytes per sample, which its last layer writes to kept
+  /// memory if the block is recomputed (`writes_output`).
   [[gnu::cold, gnu::noinline]] void end_block(const detail::nn::pass_layout::mark& begin,
                                               std::size_t output, bool writes_output) {
     if (block == nullptr) pass.end_block(begin, packed_size, output, writes_output);
   }
-  /// Notes a batch norm of the next segments on channels in blocks of so many, and goes on to those
-  /// behind.
+  /// Notes a batch norm of the next segments, with channels in blocks of the given size, and
+  /// advances past them.
   [[gnu::cold, gnu::noinline]] void add_batch_norm(const detail::ops::batch_norm_problem& problem,
                                                    int channel_block) {
     pass.batch_norms.push_back({problem, channel_block});

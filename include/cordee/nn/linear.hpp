@@ -161,7 +161,7 @@ class linear_as_convolution_node {
 
 }  // namespace detail::nn
 
-/// Fully connected layer, the last one of a network.
+/// Fully connected layer, a network's last.
 template <int Classes>
 struct linear {
   static_assert(Classes > 0, "a classifier needs at least one class");

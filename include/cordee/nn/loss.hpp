@@ -38,7 +38,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Loss of one sample; the header's top has what `sample` offers, and optional members.
+/// Loss of one sample; the header's top lists the members of `sample` and the optional ones.
 template <class L>
 concept Loss =
     std::copyable<L> && std::equality_comparable<L> &&

@@ -22,7 +22,7 @@ struct mean_squared_error {
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return 2 * (z - y) / classes;
     }
-    /// The logit, which estimates the target; NaN stays.
+    /// The logit, which estimates the target; NaN is returned as NaN.
     [[nodiscard]] static double probability(double z) { return z < 0 ? 0 : z > 1 ? 1 : z; }
   };
   /// Evaluates a sample; see Loss.

@@ -39,17 +39,17 @@ using batch_of = typename batch_type_of<M>::type;
 
 }  // namespace detail::nn
 
-/// What the trainer can train: a network of images, or a model of other data, whose
-/// `batch_type` is that of its micro-batches (data_batch).
+/// What the trainer can train: a network of images, or a model of other data, whose `batch_type` is
+/// that of its micro-batches (data_batch).
 ///   segments      in forward order, statistics after the trainable segments; the same in every
-///                 call, and as long as the model lives
-///   forward       in training, updates the running statistics in `plane`, of an empty batch only
-///                 where other ranks share theirs, and multiplies each sample's loss by the batch's
+///                 call, for the model's lifetime
+///   forward       in training, updates the running statistics in `plane`, for an empty batch only
+///                 if other ranks share theirs, and multiplies each sample's loss by the batch's
 ///                 loss_weight()
-///   backward      adds the gradients of the last forward, or writes every trainable number, which
-///                 the trainer requests in the first micro-batch on a GPU; calls ready(i) for every
-///                 trainable segment i, in descending order, as soon as its gradient is done, and
-///                 of a weight the layer's input gradient (nn/layer.hpp)
+///   backward      adds the gradients of the last forward, or overwrites every trainable number,
+///                 which the trainer requests in the first micro-batch on a GPU; calls ready(i) for
+///                 every trainable segment i, in descending order, as soon as its gradient is done
+///                 and, for a weight, the layer's input gradient (nn/layer.hpp)
 ///   read_metrics  of the last forward; may block the host
 template <class M>
 concept Model = std::movable<M> && Precision<typename M::precision> && Device<typename M::device> &&

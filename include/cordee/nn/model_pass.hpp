@@ -18,18 +18,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What a custom_model's function gets of one micro-batch.
+/// What a custom_model's function receives for one micro-batch.
 template <class Real, class D>
 class model_pass {
  public:
-  /// Values of tensor k of the list. Those of statistics may be written in training.
+  /// Values of tensor k of the list. Training may write those of statistics.
   [[nodiscard]] span_on<Real, D> weights(std::size_t k) const { return of(values_, k); }
   /// Same, by tensor name. @throws usage_error for an unknown name.
   [[nodiscard]] span_on<Real, D> weights(std::string_view name) const {
     return weights(list_->index(name));
   }
   /// Gradient of trainable tensor k, to be added to. @throws usage_error in evaluation, for a
-  /// statistic, and for a tensor of which the run holds no gradient.
+  /// statistic, and for a tensor whose gradient the run does not hold.
   [[nodiscard]] span_on<Real, D> gradient(std::size_t k) const {
     expects(trains() && k < trainable_,
             "custom_model: there are gradients in training alone, of trainable tensors");
@@ -39,9 +39,9 @@ class model_pass {
   [[nodiscard]] span_on<Real, D> gradient(std::string_view name) const {
     return gradient(list_->index(name));
   }
-  /// The gradient of tensor k is complete, and its values are not read again in this pass. In any
-  /// order; not called at all: everything is exchanged behind the pass. @throws usage_error for a
-  /// second call and for a statistic.
+  /// Declares that the gradient of tensor k is complete and its values are not read again in this
+  /// pass, in any order. Without calls, everything is exchanged after the pass. @throws usage_error
+  /// for a second call and for a statistic.
   void ready(std::size_t k) {
     expects(trains(), "custom_model: ready() is called in training alone");
     before_ready_(k);
@@ -57,25 +57,26 @@ class model_pass {
     ready(k);
   }
 
-  /// Whether gradients are wanted; else the loss alone.
+  /// Whether gradients are wanted, or only the loss.
   [[nodiscard]] bool trains() const { return ready_ != nullptr; }
   /// Factor of each sample's loss in backward: loss scale x ranks / samples of the update. 1 in
   /// evaluation.
   [[nodiscard]] double loss_weight() const { return loss_weight_; }
-  /// The trainer's facts about the micro-batch: count, ranks, seed, position, epoch.
+  /// What the trainer knows about the micro-batch: count, ranks, seed, position, epoch.
   [[nodiscard]] const batch<D>& update() const { return *batch_; }
-  /// Steps of the run before this one: for random numbers that a resumed run repeats.
+  /// Earlier steps of the run, for random numbers that a resumed run repeats.
   [[nodiscard]] std::int64_t step() const { return step_; }
-  /// Whether the run does not train tensor k (trainer_options::freeze): its gradient is not used.
+  /// Whether tensor k is frozen (trainer_options::freeze): its gradient is not used.
   [[nodiscard]] bool is_frozen(std::size_t k) const { return !frozen_.empty() && frozen_[k] != 0; }
-  /// The stream of the step's work. On a GPU: what the function submits to it is in order with the
-  /// update before and the exchange of what is ready(). A stream of your own waits for it first,
-  /// and is waited for by ready(k, stream), or, in a pass that calls none, by this one.
+  /// The stream of the step's work. On a GPU, work submitted to it runs after the previous update
+  /// and before the exchange of tensors that are ready(). A stream of your own must first wait for
+  /// it; then make it wait for yours, by ready(k, stream) or, in a pass that calls none, by
+  /// await().
   [[nodiscard]] typename D::stream stream() const { return stream_; }
   /// The device, whose record() and await() order streams.
   [[nodiscard]] const D& get_device() const { return *device_; }
-  /// Sums of the pass in the GPU's memory, zero when it begins: what the function's kernels add to
-  /// them counts beside what it returns, and is read behind the step without a wait of its own.
+  /// Sums of the pass in GPU memory, zero at its start: what the function's kernels add to them
+  /// counts in addition to what it returns, and is read after the step without a separate wait.
   [[nodiscard]] span_on<metrics, D> sums() const
     requires(!D::host_memory)
   {

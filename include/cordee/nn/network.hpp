@@ -69,25 +69,25 @@ class network
 
   static constexpr extent input = Input;   ///< See Model.
   static constexpr int classes = Classes;  ///< See Model.
-  /// Whether backward may get a part of a plane, with all segments that are not frozen.
+  /// Whether backward accepts a part of a plane that has all segments that are not frozen.
   static constexpr bool skips_frozen_gradients =
       detail::nn::SkipsFrozenGradients<detail::nn::node_of<Root, layer_backend, Input>>;
   using facts::plane_size, facts::segments, facts::tensors;
 
-  /// Loss with its options, which the trainer tests when it is made.
+  /// Loss with its options, which the trainer's constructor checks.
   L loss{};
-  /// Probability that dropout sets a number to zero, in training. Range: 0 <= dropout_rate < 1, and
-  /// 0 without a dropout layer, else usage_error.
+  /// Probability that dropout zeroes a number in training. Range: 0 <= dropout_rate < 1, and 0
+  /// without a dropout layer, else usage_error.
   double dropout_rate = 0;
-  /// Options of int8's ranges and what passes observe; empty in other precisions.
+  /// Options of int8's ranges and what passes observe; empty for other precisions.
   detail::nn::quantization_of<P, D> quantization;
 
-  /// Binds the layers to a device. Weights are not here, but in planes, which passes are given.
+  /// Binds the layers to a device. Weights are in planes, which are passed to each call.
   explicit network(D target = D{}) : network(target, layout_builder{segments(), 0, tensors(), 0}) {}
 
   [[nodiscard]] const D& get_device() const { return device_; }  ///< See Model.
 
-  /// Throws usage_error for members without meaning.
+  /// Throws usage_error for meaningless members.
   [[gnu::cold]] void check() const {
     if constexpr (requires { quantization.check(); }) quantization.check();
     if constexpr (requires { loss.check(); }) loss.check();
@@ -97,14 +97,14 @@ class network
             "network: .dropout_rate needs a dropout layer: resnet_options{.dropout = true}, or "
             "dropout before linear");
   }
-  /// From now on passes leave these trainable segments as they are, and batch norms among them
-  /// normalize by their running statistics. Empty: none; otherwise a flag for each. Backward ends
-  /// at the first one that is not frozen.
+  /// From now on passes leave these trainable segments unchanged, and batch norms among them
+  /// normalize by their running statistics. Empty: none; otherwise one flag each. Backward ends at
+  /// the first segment that is not frozen.
   [[gnu::cold]] void freeze(std::span<const std::uint8_t> frozen) {
     frozen_.set(frozen, tensors());
   }
 
-  /// Writes the initial weights, a function of the seed alone.
+  /// Writes the initial weights, which depend only on the seed.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     const detail::core::pod_vector<real> initial =
@@ -114,12 +114,12 @@ class network
     device_.finish(s);
   }
 
-  /// Allocates what pack_parameters fills.
+  /// Allocates memory for pack_parameters.
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     return packed_parameters(device_, packed_size_);
   }
 
-  /// Converts masters to what kernels read.
+  /// Converts master weights to the form that kernels read.
   [[gnu::cold]] void pack_parameters(span_on<const real, D> plane, packed_parameters& out,
                                      stream s) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
@@ -131,7 +131,7 @@ class network
       root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
   }
 
-  /// See Model. Out of line: inlined into the step, it takes longer to compile.
+  /// See Model. Out of line, since inlining it into the step lengthens compilation.
   [[gnu::noinline]] void forward(const packed_parameters& in, span_on<real, D> plane,
                                  const batch<D>& b, phase p, stream s) {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
@@ -148,8 +148,8 @@ class network
                 stream s) {
     run_backward(in, gradients, mode, ready, s, nullptr);
   }
-  /// As backward, but the convolutions' gradients stay packed until unpack_gradients, which takes
-  /// those of many layers in one launch.
+  /// As backward, but convolutions' gradients stay packed until unpack_gradients, which unpacks
+  /// many layers in one launch.
   template <class Ready>
     requires layer_backend::packs_gradients
   void backward_packed(const packed_parameters& in, plane_part gradients, write_mode mode,
@@ -157,7 +157,7 @@ class network
     run_backward(in, gradients, mode, ready, s, packing_.gradients());
   }
   /// gradient <- factor (gradient + packed gradient) in `count` segments from `first` on, without
-  /// the first term where `mode` is overwrite. A null factor, in device memory, is 1.
+  /// the first term if `mode` is overwrite. A null factor, which is in device memory, is 1.
   void unpack_gradients(plane_part gradients, std::size_t first, std::size_t count, write_mode mode,
                         const float* factor, stream s)
     requires layer_backend::packs_gradients
@@ -165,11 +165,11 @@ class network
     packing_.unpack(gradients.origin(), first, count, mode, factor, s);
   }
 
-  /// How parameters are packed, for an update that packs some of them.
+  /// How parameters are packed, for updates that pack some of them.
   [[nodiscard]] const auto& packing() const { return packing_; }
 
-  /// Metrics of the last forward pass. On a GPU it blocks the host. Throws error if a label is out
-  /// of range.
+  /// Metrics of the last forward pass. Blocks the host on a GPU. Throws error if a label is out of
+  /// range.
   [[nodiscard]] metrics read_metrics(stream s) const {
     if constexpr (D::host_memory) {
       return metrics_of(*metrics_.span().data);
@@ -186,7 +186,7 @@ class network
   [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
     return metrics_.span();
   }
-  /// Returns sums of device_metrics as metrics.
+  /// Converts sums of device_metrics to metrics.
   /// @throws error if a label is out of range.
   [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
     return detail::ops::checked_metrics(sums, Classes);
@@ -200,8 +200,8 @@ class network
     return capture_key{held_bytes() + held_workspace(), loss, dropout_rate,
                        b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
-  /// Frees the memory of passes, which the next one allocates again, not at the same place: not for
-  /// a model whose steps a trainer has captured.
+  /// Frees the memory of passes; the next pass allocates it again, at another address. Not for a
+  /// model whose steps a trainer has captured.
   [[gnu::cold]] void release_activations() {
     saved_.release_all();
     offload_.release();
@@ -215,14 +215,13 @@ class network
   }
   /// Bytes of the packed parameters.
   [[nodiscard]] std::size_t packed_bytes() const { return packed_size_; }
-  /// Memory of a training pass for each of its samples, at least: activations and their gradients.
+  /// Least memory of a training pass per sample: activations and their gradients.
   [[nodiscard]] std::size_t bytes_per_sample() const { return pass_.of_sample(); }
-  /// What the layers noted of the memory of a pass.
+  /// Memory of a pass, as noted by the layers.
   [[nodiscard]] const detail::nn::pass_layout& pass_layout() const { return pass_; }
-  /// The same, in which a trainer notes its price on the host.
+  /// Same; a trainer notes its price on the host in it.
   [[nodiscard]] detail::nn::pass_layout& pass_layout() { return pass_; }
-  /// What a training pass of so many samples allocates, by backward_packed where there is one or by
-  /// backward.
+  /// What a training pass of so many samples allocates, with backward_packed if the network has it.
   [[nodiscard, gnu::cold]] detail::nn::pass_memory memory_of_pass(int samples,
                                                                   bool stays_packed = true) const
     requires(!Quantized<P>)
@@ -245,7 +244,7 @@ class network
   {
     return offload_.describe();
   }
-  /// (samples, classes) of the last forward pass.
+  /// Logits (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
     return {logits_, static_cast<std::size_t>(samples_) * Classes};
   }

@@ -204,14 +204,14 @@ class offload_activations_node {
 
 }  // namespace detail::nn
 
-/// Layer L, whose activations are in page-locked host memory between its forward and its backward
-/// pass on a GPU; see the header's top. Not within another one or a recompute, nor around one: a
-/// usage_error. Not in int8, a compile error. A batch norm belongs into the block of its
-/// convolution, whose kernel sums its statistics.
+/// Layer L, whose activations are kept in page-locked host memory between its forward and backward
+/// pass on a GPU; see the header's top. Within another such block or a recompute, or around one, it
+/// is a usage_error; in int8 a compile error. A batch norm belongs in the block of its convolution,
+/// whose kernel sums its statistics.
 template <Layer L>
 struct offload_activations {
   static constexpr extent out(const extent& in) { return L::out(in); }  ///< See Layer.
-  /// Adds the parameters of L, under the names that they have without offload_activations.
+  /// Adds the parameters of L, under the same names as without offload_activations.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     registry.add_activation_block();
     L::describe(in, registry);

@@ -110,15 +110,15 @@ struct packed_memory<D, true> {
 
 }  // namespace detail::nn
 
-/// Layer L, whose packed weights are on a GPU while it computes and in the host's memory otherwise;
-/// see the header's top. Compile errors: a layer with weights outside of all such blocks, and a
-/// block in another one. In a `recompute` a usage_error: `offload_weights<recompute<L>>` is
-/// possible. A batch norm belongs into the block of its convolution, whose kernel sums its
-/// statistics: across blocks they are summed in another order.
+/// Layer L, whose packed weights are on a GPU while it computes and in host memory otherwise; see
+/// the header's top. Compile errors: a layer with weights outside all such blocks, and a block
+/// inside another. Inside a `recompute` it is a usage_error; write `offload_weights<recompute<L>>`.
+/// A batch norm belongs in the block of its convolution, whose kernel sums its statistics: across
+/// blocks they are summed in another order.
 template <Layer L>
 struct offload_weights {
   static constexpr extent out(const extent& in) { return L::out(in); }  ///< See Layer.
-  /// Adds the parameters of L, under the names that they have without offload_weights.
+  /// Adds the parameters of L, under the same names as without offload_weights.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     registry.enter_offloaded();
     L::describe(in, registry);

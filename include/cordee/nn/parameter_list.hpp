@@ -23,12 +23,12 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The tensors of a model of your own.
+/// The tensors of a custom model.
 class parameter_list {
  public:
-  /// Appends a tensor; a statistic behind the trainable ones. The kind decides weight decay and
-  /// layer-wise rates. An empty shape is one number. @throws usage_error for an empty name or one
-  /// that is there already, a side below 1, more than 6 sides, or more numbers than memory has.
+  /// Appends a tensor; statistics follow the trainable ones. The kind decides weight decay and
+  /// layer-wise rates. An empty shape is one number. @throws usage_error for an empty or duplicate
+  /// name, a side below 1, more than 6 sides, or more numbers than fit memory.
   parameter_list& add(std::string name, std::span<const std::int64_t> shape,
                       kind of = kind::weight) {
     expects(!name.empty(), "parameter_list: a tensor needs a name");
@@ -62,16 +62,16 @@ class parameter_list {
     }
     return *this;
   }
-  /// The same, with the sides in braces: `add("fc.weight", {10, 784})`.
+  /// Same, with the sides in braces: `add("fc.weight", {10, 784})`.
   parameter_list& add(std::string name, std::initializer_list<std::int64_t> shape,
                       kind of = kind::weight) {
     return add(std::move(name), std::span(shape.begin(), shape.size()), of);
   }
 
-  /// The tensors, trainable ones first, with their places in the planes; valid until the next
+  /// The tensors, trainable ones first, with their offsets in the planes; valid until the next
   /// `add`.
   [[nodiscard]] std::span<const segment> segments() const { return table_; }
-  /// The place of a tensor in segments(). @throws usage_error for another name.
+  /// Index of a tensor in segments(). @throws usage_error for an unknown name.
   [[nodiscard]] std::size_t index(std::string_view name) const {
     for (std::size_t k = 0; k < table_.size(); ++k)
       if (table_[k].name == name) return k;
@@ -81,7 +81,7 @@ class parameter_list {
     throw usage_error(concat("parameter_list: no tensor is named \"", name, "\"; there are ", names,
                              table_.size() > 8 ? ", ..." : ""));
   }
-  /// Numbers of all tensors, padding of the planes included.
+  /// Numbers of all tensors, including the planes' padding.
   [[nodiscard]] std::size_t plane_size() const {
     return table_.empty() ? 0 : table_.back().offset + detail::core::align_up(table_.back().size);
   }

@@ -30,27 +30,27 @@ struct initializer {
 };
 }  // namespace detail::nn
 
-/// Collects the parameters of a network, in the order of its layers.
+/// Collects the parameters of a network in layer order.
 class parameter_registry {
  public:
-  /// A segment whose name is a range of characters still.
+  /// A segment whose name is still a range of characters.
   struct entry {
-    cordee::segment segment;           ///< All but its name.
+    cordee::segment segment;           ///< All but the name.
     detail::nn::initializer initial;   ///< The distribution that initialize draws from.
     std::size_t name = 0, length = 0;  ///< The name, as a range of the characters.
   };
-  /// Sums over what was added.
+  /// Totals of everything added.
   struct totals {
-    std::size_t trainable = 0, statistics = 0;          ///< How many segments.
+    std::size_t trainable = 0, statistics = 0;          ///< Numbers of segments.
     std::size_t trainable_end = 0, statistics_end = 0;  ///< Ends of their numbers, with padding.
     std::size_t characters = 0;                         ///< Length of all names together.
     /// Trainable numbers without padding, and operations on one sample.
     std::int64_t parameters = 0, macs = 0;
-    int convolutions = 0;  ///< What add_macs counts.
-    /// Blocks of offload_weights, those within another one, and trainable segments in none.
+    int convolutions = 0;  ///< Number of convolutions.
+    /// Blocks of offload_weights, those nested in another, and trainable segments in none.
     std::size_t offloaded_blocks = 0, nested_blocks = 0, resident = 0, activation_blocks = 0;
   };
-  /// A scope of names: the length of its prefix, and the layers counted in it.
+  /// A naming scope: the length of its prefix, and the layers counted in it.
   struct scope {
     std::size_t length = 0;                                     ///< Length of the prefix.
     int convolutions = 0, norms = 0, stages = 0, children = 0;  ///< Layers so far, by kind.
@@ -58,33 +58,33 @@ class parameter_registry {
   };
 
   constexpr parameter_registry() = default;
-  /// Counts only; with the ranges of layers' inputs if `ranges`.
+  /// Only counts; includes ranges of layers' inputs if `ranges`.
   constexpr explicit parameter_registry(bool ranges) : ranges_(ranges) {}
-  /// Writes to `entries` and `names`, which have the sizes of `counted`.
+  /// Writes to `entries` and `names`, which have the sizes in `counted`.
   constexpr parameter_registry(const totals& counted, entry* entries, char* names,
                                bool ranges = false)
       : entries_(entries), names_(names), counted_(counted), ranges_(ranges) {}
 
-  [[nodiscard]] constexpr const totals& sum() const { return sum_; }  ///< Returns what was added.
+  [[nodiscard]] constexpr const totals& sum() const { return sum_; }  ///< Returns the totals.
 
-  /// Enters conv1, conv2, …, and returns the scope for leave(), as do all of these. In a numbered
-  /// scope a layer is named by its position alone; a block always is.
+  /// Enters conv1, conv2, …, and returns the scope for leave(), as these functions all do. In a
+  /// numbered scope layers are named only by position, as blocks always are.
   constexpr scope enter_convolution() { return enter("conv", scope_.convolutions, 1); }
   /// Enters bn1, bn2, …
   constexpr scope enter_batch_norm() { return enter("bn", scope_.norms, 1); }
-  /// Enters layer1, layer2, …, in which counting begins anew.
+  /// Enters layer1, layer2, …, in which counting restarts.
   constexpr scope enter_stage() { return descend(enter("layer", scope_.stages, 1), false); }
-  /// Enters 0, 1, …, in which counting begins anew.
+  /// Enters 0, 1, …, in which counting restarts.
   constexpr scope enter_block() { return descend(enter("", scope_.children, 0), false); }
-  /// Enters `name`, in which counting begins anew, by position alone if `numbered`.
+  /// Enters `name`, in which counting restarts, by position only if `numbered`.
   constexpr scope enter_named(std::string_view name, bool numbered) {
     const scope parent = scope_;
     append(name);
     return descend(parent, numbered);
   }
   constexpr void leave(const scope& parent) { scope_ = parent; }       ///< Returns to a scope.
-  constexpr void add_activation_block() { ++sum_.activation_blocks; }  ///< Of offloaded ones.
-  /// Tensors from now on are of one block of offloaded weights.
+  constexpr void add_activation_block() { ++sum_.activation_blocks; }  ///< Offloaded one.
+  /// Begins a block of offloaded weights, to which tensors added from now on belong.
   constexpr void enter_offloaded() {
     ++sum_.offloaded_blocks;
     if (offloaded_++ > 0) ++sum_.nested_blocks;
@@ -122,7 +122,7 @@ class parameter_registry {
     ++index;
   }
 
-  /// Adds the running range of the layer's input, if layers quantize it: an empty range initially.
+  /// Adds the running range of the layer's input, initially empty, if layers quantize it.
   constexpr void add_input_range() {
     if (!ranges_) return;
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -230,16 +230,16 @@ constexpr bool offloads_whole_blocks() {
 template <class Table>
 struct network_facts {
   static constexpr std::span<const segment> segments() { return Table::segments; }  ///< See Model.
-  /// Trainable numbers, without padding.
+  /// Number of trainable parameters, without padding.
   static constexpr std::int64_t parameters() { return Table::totals.parameters; }
-  /// Trainable segments.
+  /// Number of trainable segments.
   static constexpr std::size_t tensors() { return Table::totals.trainable; }
-  /// Multiply-accumulate operations of one sample's forward pass in convolutions and matrix
+  /// Multiply-accumulate operations per sample of the forward pass's convolutions and matrix
   /// products.
   static constexpr std::int64_t macs() { return Table::totals.macs; }
-  /// Returns their number; linear layers are none.
+  /// Number of convolutions, without linear layers.
   static constexpr int convolutions() { return Table::totals.convolutions; }
-  /// The size in numbers of a plane of the arena.
+  /// Size of an arena plane in numbers.
   static constexpr std::size_t plane_size() {
     return Table::totals.trainable_end + Table::totals.statistics_end;
   }

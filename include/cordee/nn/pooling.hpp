@@ -128,7 +128,7 @@ class max_pool_node {
 
 }  // namespace detail::nn
 
-/// Mean over the pixels of each channel, one pixel being left.
+/// Mean over each channel's pixels; leaves one pixel.
 struct global_average_pool {
   static constexpr extent out(const extent& in) { return {in.channels, 1, 1}; }  ///< See Layer.
   static constexpr void describe(const extent&, parameter_registry&) {}          ///< Adds nothing.
@@ -149,13 +149,13 @@ struct max_pool {
       Padding >= 0 && 2 * Padding <= Window,
       "a max pool is padded by half its window at most, so that each window contains a pixel");
 
-  /// Returns the geometry for inputs of this extent.
+  /// Returns the geometry for inputs of extent `in`.
   static constexpr detail::ops::max_pool_problem problem(const extent& in) {
     return {in, Window, Stride, Padding};
   }
   static constexpr extent out(const extent& in) { return problem(in).out(); }  ///< See Layer.
   static constexpr void describe(const extent&, parameter_registry&) {}        ///< Adds nothing.
-  /// See Layer. An input smaller than the window, even padded, is a compile error.
+  /// See Layer. An input smaller than the window even when padded is a compile error.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(In.height + 2 * Padding >= Window && In.width + 2 * Padding >= Window,

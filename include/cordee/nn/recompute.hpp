@@ -96,13 +96,13 @@ class recompute_node {
 
 }  // namespace detail::nn
 
-/// Layer L, whose activations backward computes again, once after each forward, else usage_error;
-/// see the header's top. Not within another
-/// recompute, a usage_error, and not in int8, a compile error: ranges would be observed twice.
+/// Layer L with activation checkpointing: backward recomputes its activations, once after each
+/// forward, else usage_error; see the header's top. Within another recompute it is a usage_error;
+/// in int8 a compile error, since ranges would be observed twice.
 template <Layer L>
 struct recompute {
   static constexpr extent out(const extent& in) { return L::out(in); }  ///< See Layer.
-  /// Adds the parameters of L, under the names that they have without recompute.
+  /// Adds the parameters of L, under the same names as without recompute.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     L::describe(in, registry);
   }

@@ -66,7 +66,7 @@ class relu_node {
 
 }  // namespace detail::nn
 
-/// The identity, as a layer, as activation of a batch norm, or as shortcut of a block.
+/// The identity, as a layer, a batch norm's activation, or a block's shortcut.
 struct identity {
   static constexpr extent out(const extent& in) { return in; }           ///< See Layer.
   static constexpr void describe(const extent&, parameter_registry&) {}  ///< Adds nothing.
@@ -77,7 +77,7 @@ struct identity {
   }
 };
 
-/// The rectifier, as a layer or as activation of a batch norm.
+/// ReLU, as a layer or a batch norm's activation.
 struct relu {
   static constexpr extent out(const extent& in) { return in; }           ///< See Layer.
   static constexpr void describe(const extent&, parameter_registry&) {}  ///< Adds nothing.

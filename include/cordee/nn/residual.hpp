@@ -191,7 +191,7 @@ class residual_layout {
 /// parameters.
 template <int Channels, int Stride = 2>
 struct subsample_pad {
-  /// Returns the geometry for inputs of this extent.
+  /// Returns the geometry for inputs of extent `in`.
   static constexpr detail::ops::subsample_problem problem(const extent& in) {
     return {in,
             {Channels, (in.height + Stride - 1) / Stride, (in.width + Stride - 1) / Stride},
@@ -199,7 +199,8 @@ struct subsample_pad {
   }
   static constexpr extent out(const extent& in) { return problem(in).out; }  ///< See Layer.
   static constexpr void describe(const extent&, parameter_registry&) {}      ///< Adds nothing.
-  /// See Layer. Fewer channels than the input's, or an odd number of new ones, are a compile error.
+  /// See Layer. Fewer channels than the input has, or an odd number of new ones, are a compile
+  /// error.
   template <class B, extent In>
   static auto bind(layout_builder& layout) {
     static_assert(
@@ -239,7 +240,7 @@ struct residual {
       "the ReLU of a residual block follows the addition: use batch_norm<> without activation");
 
   static constexpr extent out(const extent& in) { return Body::out(in); }  ///< See Layer.
-  /// Adds the parameters of body, norm and shortcut, below the block's position.
+  /// Adds the parameters of body, norm and shortcut, under the block's position.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_block();
     Body::describe(in, registry);
@@ -247,7 +248,7 @@ struct residual {
     Shortcut::describe(in, registry);
     registry.leave(parent);
   }
-  /// See Layer. Body and shortcut of different extents are a compile error.
+  /// See Layer. If body and shortcut differ in extent, it is a compile error.
   template <class B, extent In>
   [[gnu::cold]] static auto bind(layout_builder& layout) {
     static_assert(Shortcut::out(In) == Body::out(In),

@@ -49,7 +49,7 @@ struct resnet_layers : resnet_of<Depth, S>::layers {
 
 }  // namespace detail::nn
 
-/// Residual network with cross-entropy. A depth that is not at the header's top is a compile error.
+/// Residual network with cross-entropy. A depth not listed at the header's top is a compile error.
 template <int Depth, Precision P, Device D, resnet_options S = resnet_options{},
           class Engine = typename engine_for<D, P>::type>
 struct resnet : network<detail::nn::resnet_layers<Depth, S>, P, D, Engine,

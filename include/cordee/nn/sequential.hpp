@@ -228,7 +228,7 @@ struct sequence_binding<std::index_sequence<I...>, Layers...> {
 
 }  // namespace detail::nn
 
-/// Layer made of others, each of which reads the one before it.
+/// Layer made of others, each of which reads the output of the one before.
 template <Layer... Layers>
 struct sequential
     : private detail::nn::sequence_binding<std::index_sequence_for<Layers...>, Layers...> {
@@ -253,10 +253,10 @@ inline constexpr bool writes_given_output<sequential<Layers...>> =
     (writes_given_output<Layers>, ...);  // the last one's
 }  // namespace detail::nn
 
-/// A sequential whose parameters are named layer1, layer2, … of the network.
+/// A sequential whose parameters are named layer1, layer2, … in the network.
 template <Layer... Layers>
 struct stage : sequential<Layers...> {
-  /// Adds the layers' parameters below the stage's name.
+  /// Adds the layers' parameters under the stage's name.
   static constexpr void describe(const extent& in, parameter_registry& registry) {
     const auto parent = registry.enter_stage();
     sequential<Layers...>::describe(in, registry);
@@ -264,7 +264,7 @@ struct stage : sequential<Layers...> {
   }
 };
 
-/// `Times` equal layers, which must keep the extent: one type, compiled once.
+/// `Times` equal layers, which must preserve the extent: one type, compiled once.
 template <int Times, Layer L>
 struct repeat {
   static_assert(Times >= 0, "repeat: the number of layers is negative");

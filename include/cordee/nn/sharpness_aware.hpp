@@ -68,7 +68,7 @@ struct sharpness_options {
 
 }  // namespace detail::nn
 
-/// `Net`, a network or another model, whose gradients are taken uphill of its weights.
+/// `Net`, a network or another model, trained by sharpness-aware minimization (SAM).
 template <class Net>
 class sharpness_aware : public Net {
   using real = typename Net::precision::master;
@@ -88,7 +88,7 @@ class sharpness_aware : public Net {
   /// Both passes write the whole plane.
   static constexpr bool skips_frozen_gradients = false;
 
-  /// How it climbs. The trainer tests the options once, when it is made.
+  /// How it ascends. The trainer's constructor checks the options.
   detail::nn::sharpness_options sharpness{};
 
   /// Wraps the model.
@@ -100,12 +100,12 @@ class sharpness_aware : public Net {
     requires std::constructible_from<Net, D>
       : sharpness_aware({}, Net(target)) {}
 
-  /// Tests the options and the model's own. @throws usage_error for one out of its range.
+  /// Checks the options and the model's. @throws usage_error for one out of its range.
   [[gnu::cold]] void check() const {
     sharpness.check();
     if constexpr (requires(const Net& net) { net.check(); }) Net::check();
   }
-  /// As the model's, at the weights themselves.
+  /// As the model's, at the unperturbed weights.
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch_type_& b, phase p,
                stream s) {
     Net::forward(in, plane, b, p, s);
@@ -114,7 +114,7 @@ class sharpness_aware : public Net {
     plane_ = plane;
     batch_ = b;
   }
-  /// Adds the gradients of the last forward pass, by one pass or two; see the header's top.
+  /// Adds the gradients of the last forward pass, in one pass or two; see the header's top.
   template <class Ready>
   void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
                 Ready&& ready, stream s) {
@@ -140,24 +140,24 @@ class sharpness_aware : public Net {
     }
     for (std::size_t k = trained.size(); k-- > 0;) ready(k);
   }
-  /// What it allocates beside the model: gradients, weights uphill as they are and packed, and the
-  /// direction that is kept.
+  /// Bytes allocated in addition to the model's: gradients, perturbed weights in both forms, and
+  /// the kept direction.
   [[nodiscard, gnu::cold]] std::size_t uphill_bytes() const {
     const std::span<const segment> all = Net::segments();
     const std::size_t plane = arena<real, D>::size_of_plane(all) * sizeof(real);
     const auto packed = uphill_packed_.span();
     return (sharpness.period > 1 ? 4 : 3) * plane + packed.size * sizeof(packed.data[0]);
   }
-  /// Metrics at the weights themselves.
+  /// Metrics at the unperturbed weights.
   [[nodiscard]] metrics read_metrics(stream) const { return metrics_; }
 
-  /// v of this rank, if there is one.
+  /// This rank's v, if it has one.
   [[nodiscard]] std::vector<double> state(const packed_parameters&) const {
     if (!has_direction_) return {};
     const real* const v = direction_.span().data;
     return {v, v + direction_.span().size};
   }
-  /// Sets v; without numbers the next step makes it.
+  /// Restores v; without numbers the next step computes it.
   [[gnu::cold]] void restore(packed_parameters&, std::span<const double> numbers, stream s) {
     const std::span<const segment> all = Net::segments();
     const std::size_t size = all.empty() ? 0 : detail::core::align_up(all.back().end());
