@@ -43,9 +43,9 @@ struct resnet_options {
   cordee::stem stem = cordee::stem::family_default;  ///< First layers.
   /// Whether there is dropout before the classifier, with the network's `dropout_rate`.
   bool dropout = false;
-  /// Whether backward recomputes the activations of the ImageNet stem and of each block, bitwise
-  /// equal: it saves memory for nearly one more forward pass (recompute.hpp). Not in int8, a
-  /// compile error.
+  /// Whether backward recomputes the activations of the ImageNet stem and of each block, with the
+  /// same bits: this saves memory at the cost of nearly one more forward pass (recompute.hpp). Not
+  /// in int8, a compile error.
   bool recompute = false;
   /// Whether the packed weights of stem, blocks and classifier are on a GPU only while used, and in
   /// host memory otherwise, with the same bits (offload_weights.hpp).

@@ -114,7 +114,7 @@ inline std::string instruction_set() {
 
 }  // namespace detail::train
 
-/// One line per property: "name  value"; of the callbacks, those that use memory. Not collective.
+/// One line per property, "name  value", and the callbacks that use memory. Not collective.
 template <class Run, detail::train::Feed F, class... Callbacks>
 std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callbacks) {
   using M = typename Run::model_type;

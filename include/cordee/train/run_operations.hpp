@@ -44,10 +44,10 @@ class run_operations {
         [&] { return train::fit(run(), feed, epochs, callbacks...); });
   }
 
-  /// One update from `data`, `samples` samples of this rank, for a model of data of your own.
-  /// `epoch` is the position in the schedule. `global_samples`: of all ranks; 0: they exchange
-  /// their numbers, a small message, so that the mean is exact over unequal shares. Collective.
-  /// @throws usage_error for a negative number of samples, and what trainer::step throws.
+  /// One update from `data`, with `samples` samples on this rank, for a model of data of your own.
+  /// `epoch` is the position in the schedule. `global_samples` counts all ranks' samples; 0: ranks
+  /// sum them in a small message, so that the mean is exact for unequal shares. Collective. @throws
+  /// usage_error for a negative number of samples, and what trainer::step throws.
   template <class Data, class R = Run>  // R, since nvcc looks into Run before it is complete
     requires std::same_as<typename R::batch_type, data_batch<Data, typename R::device>>
   step_outcome step(const Data& data, std::int64_t samples, double epoch,
@@ -69,18 +69,18 @@ class run_operations {
     });
   }
 
-  /// Before a step, the micro-batches of the one after it, for a model that works on them beside
-  /// the step (nn/adversarial.hpp), without effect on any result. `fit` calls it.
+  /// Before a step, passes the next step's micro-batches to a model that prepares them in parallel
+  /// with the step (nn/adversarial.hpp), which changes no result. `fit` calls it.
   template <class Batches>
   void look_ahead(const Batches& next) {
     run().model().look_ahead(run().packed_parameters(), next, run().options().seed,
                              run().steps_taken() + 1);
   }
 
-  /// Metrics of the mean model on a data set, each sample once, in batches of `batch_size` samples
-  /// per rank, read by `decode_threads` (as validation::decode_threads). @throws usage_error for no
-  /// positive batch_size, or threads not within 0 to 1024; error for data of another shape, other
-  /// classes or another normalization than the network was trained on.
+  /// Metrics of the mean model on a data set, with each sample counted once, in batches of
+  /// `batch_size` samples per rank, read by `decode_threads` (as validation::decode_threads).
+  /// @throws usage_error if batch_size is not positive or threads are not within 0 to 1024; error
+  /// for data whose shape, classes or normalization differ from the training's.
   template <Dataset Data>
   metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250,
                    int decode_threads = 0) {
@@ -88,8 +88,8 @@ class run_operations {
         [&] { return train::evaluate(run(), dataset, norm, batch_size, decode_threads); });
   }
 
-  /// Metrics of the mean model over the batches of all ranks: this rank's are `batches`, a range;
-  /// count(batch) is how many samples one has. For a model of data of your own. Ranks may have
+  /// Metrics of the mean model over the batches of all ranks, for a model of data of your own:
+  /// `batches` is a range of this rank's, count(batch) the number of samples in one. Ranks may have
   /// different numbers of batches.
   template <class Batches, class Count>
     requires requires(Batches& batches, const Count& count) { count(*std::begin(batches)); }
@@ -99,9 +99,9 @@ class run_operations {
   }
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments, with
-  /// `metadata` beside the library's. After `fit` or `load` these are, unless `metadata` has them,
-  /// "mean", "deviation" and "classes" of the data (train/input/data_description.hpp). Rank 0
-  /// writes, and makes folders of the path that are missing.
+  /// `metadata` in addition to the library's. After `fit` or `load` the latter are "mean",
+  /// "deviation" and "classes" of the data (train/input/data_description.hpp), unless `metadata`
+  /// has them. Rank 0 writes the file, and creates missing folders of its path.
   void save(const std::string& path,
             const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     // save_weights and load_weights are found by argument-dependent lookup, once declared.
@@ -111,8 +111,8 @@ class run_operations {
     run().abort_peers_on_throw([&] { save_weights(run(), path, metadata); });
   }
 
-  /// Saves, as `save` does, only the network that evaluation uses, of a model that trains more than
-  /// that (nn/adversarial.hpp): `load` of a trainer of that network reads it, and so does PyTorch.
+  /// As `save`, but only the network that evaluation uses, for a model that trains more than that
+  /// (nn/adversarial.hpp): a trainer of that network can `load` it, and so can PyTorch.
   void save_evaluated(const std::string& path,
                       const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     static_assert(
@@ -123,9 +123,9 @@ class run_operations {
   }
 
   /// Writes rank 0's gradient to a safetensors file under the names of its segments. After a step
-  /// of an exact optimizer that is the mean over ranks, unless the optimizer wrote its direction
-  /// there, as `lamb` does, or a clipped one, as `clip` does; after one of a mixing optimizer, what
-  /// was exchanged.
+  /// of an exact optimizer it is the mean over ranks, unless the optimizer stored its direction
+  /// there, as `lamb` does, or a clipped one, as `clip` does; after one of a mixing optimizer, it
+  /// is what was exchanged.
   void save_gradients(const std::string& path) {
     static_assert(
         requires(Run& r) { write_gradients(r, path); },
@@ -133,10 +133,10 @@ class run_operations {
     run().abort_peers_on_throw([&] { write_gradients(run(), path); });
   }
 
-  /// Rank 0 reads weights of F32, F64, F16 or BF16 and broadcasts them; throws, with the tensors'
-  /// names, if the file does not fit the network. Returns the names of the network's tensors that
-  /// were not read. Class names and normalization that the file has are compared with those of data
-  /// that `fit`, `evaluate` and `predict` are given later.
+  /// Rank 0 reads weights of F32, F64, F16 or BF16 and broadcasts them; throws, naming the tensors,
+  /// if the file does not fit the network. Returns the names of the network's tensors that were not
+  /// read. Class names and normalization in the file are compared with those of data passed later
+  /// to `fit`, `evaluate` and `predict`.
   std::vector<std::string> load(const std::string& path, load_options options = {}) {
     static_assert(
         requires(Run& r) { load_weights(r, path, options); },
@@ -144,8 +144,8 @@ class run_operations {
     return run().abort_peers_on_throw([&] { return load_weights(run(), path, options); });
   }
 
-  /// Continues from the newest whole checkpoint in `folder`: call it before fit. False if the
-  /// folder has none. What must be as it was, and what may change: checkpoint/compatibility.hpp.
+  /// Resumes from the newest complete checkpoint in `folder`; call it before fit. Returns false if
+  /// there is none. What must be unchanged, and what may change: checkpoint/compatibility.hpp.
   /// Component checkpoint (checkpoint/resume.hpp).
   bool resume(const std::string& folder) {
     static_assert(
@@ -154,14 +154,14 @@ class run_operations {
     return run().abort_peers_on_throw([&] { return resume_run(run(), folder); });
   }
 
-  /// f() while every rank holds the mean model: running statistics, and weights where they differ
-  /// between ranks, are replaced by their exact means and restored afterwards.
+  /// Calls f() while every rank holds the mean model: running statistics, and weights if they
+  /// differ between ranks, are replaced by their exact means and restored afterwards.
   template <class F>
   auto with_mean_model(const F& f) {
     return run().abort_peers_on_throw([&] { return train::with_mean_model(run(), f); });
   }
 
-  /// Root mean square over ranks of the distance between their weights and the mean.
+  /// Root mean square over ranks of the distance of their weights from the mean.
   double consensus_distance() { return cordee::detail::train::consensus_distance(run()); }
 
  private:

@@ -23,14 +23,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Saves the mean model to `path`, as `run.save(path)` does, after each epoch whose validation is
-/// better than all before. The file's metadata have what `save` writes, the value, as
+/// Saves the mean model to `path`, as `run.save(path)` does, after each epoch whose validation
+/// beats all earlier ones. The file's metadata are those of `save`, the value as
 /// "validation_accuracy" or "validation_loss", and the "epoch"; a resumed run and a further fit
-/// replace the file by a better one only. Requires a `validation` among fit's arguments.
+/// replace the file only by a better one. Requires a `validation` among fit's arguments.
 struct best {
-  /// File of the weights; folders that are missing are made. Range: not empty, else usage_error.
+  /// File of the weights; missing folders are created. Range: not empty, else usage_error.
   std::string path;
-  /// What decides which epoch is better.
+  /// Which measure decides that an epoch is better.
   validation_measure measure = validation_measure::accuracy;
   detail::train::best_epoch kept{};  ///< State: the best value so far, and its epoch.
 
@@ -38,13 +38,13 @@ struct best {
   [[noreturn]] void refuse_without_validation() const {
     detail::train::refuse_without_validation(measure, "best");
   }
-  /// What all ranks must have alike.
+  /// Settings that must agree on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("best, .measure ", detail::train::name_of(measure));
   }
 
-  /// Checks the path and, where the run goes on, reads the value of the file there. @throws
-  /// usage_error for an empty path; error if its folder cannot be made or written.
+  /// Checks the path and, if the run continues, reads the value in the file there. @throws
+  /// usage_error for an empty path; error if its folder cannot be created or written.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     std::array<double, 3> known{};  // whether there is a value, the value, its epoch
@@ -56,7 +56,7 @@ struct best {
     allreduce_host(run.comm(), known, reduce_op::sum);
     if (known[0] != 0) kept = {known[1], static_cast<int>(known[2])};
   }
-  /// Saves the mean model if the epoch is better than all before; never ends the run.
+  /// Saves the mean model if the epoch beats all earlier ones; never ends the run.
   template <class Run>
   bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
     const double value = detail::train::measure(measure, e, "best");

@@ -161,15 +161,15 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
 
 }  // namespace detail::train
 
-/// Records `steps` updates of a fit on every rank, after the first `skip` ones; then rank 0 writes
-/// `path`. Times count from when all ranks have come to the beginning of the fit, virtual ones from
-/// the beginning of the run. A resumed run, and a further fit, write a file of their own:
-/// trace.step-1200.json beside trace.json. One object in a fit, of each rank.
+/// Records `steps` updates of a fit on every rank, after the first `skip`; then rank 0 writes
+/// `path`. Times count from the moment all ranks have reached the beginning of the fit, virtual
+/// ones from the beginning of the run. A resumed run, and a further fit, write separate files:
+/// trace.step-1200.json beside trace.json. Use one object per rank in a fit.
 ///
 ///   run.fit(feed, 90, validation{held_out}, chrome_trace{"trace.json"});
 struct chrome_trace {
   std::string path;          ///< File of the trace; its folder must exist.
-  std::int64_t steps = 100;  ///< Updates that are recorded. Range: 1 or more, else usage_error.
+  std::int64_t steps = 100;  ///< Updates to record. Range: 1 or more, else usage_error.
   /// Updates of the fit before the first recorded one. Range: 0 or more, else usage_error.
   std::int64_t skip = 0;
   std::optional<detail::train::step_log> log{};  ///< State: the file, on rank 0.
@@ -181,7 +181,7 @@ struct chrome_trace {
     if (recorder != nullptr) detail::core::remove_trace_sink(*recorder);
   }
 
-  /// What all ranks must have alike.
+  /// Settings that must agree on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("chrome_trace, .steps ", steps, ", .skip ", skip);
   }
@@ -195,7 +195,7 @@ struct chrome_trace {
     log.emplace("chrome_trace", path_at(run.fit_state().update));
     log->check(false, [](const std::string&) { return false; });
   }
-  /// Opens the file, and waits for all ranks. Collective.
+  /// Opens the file and waits for all ranks. Collective.
   template <class Run>
   void begin_on_all_ranks(Run& run, double) {
     if (run.comm().rank() == 0) {
@@ -212,7 +212,7 @@ struct chrome_trace {
     done = 0;
     if (skip == 0) detail::core::add_trace_sink(*recorder);
   }
-  /// Begins to record, or writes the file, after the updates chosen; never ends the run.
+  /// Starts recording, or writes the file, after the chosen updates; never ends the run.
   template <class Run>
   bool step_on_all_ranks(Run& run, double) {
     if (done < 0) return false;

@@ -25,19 +25,19 @@ namespace cordee::inline CORDEE_ABI {
 /// Prints progress, on rank 0.
 class console {
  public:
-  /// How often, where and in which form it prints.
+  /// How often, where and in which form to print.
   struct options {
-    /// Seconds between two lines; a bar is redrawn ten times as often. 0 or less: a line for each
-    /// step. Unit: seconds. Range: any but NaN, else usage_error.
+    /// Seconds between two lines; a progress bar is redrawn ten times as often. 0 or less: a line
+    /// for each step. Unit: seconds. Range: any but NaN, else usage_error.
     double seconds = 5;
-    /// Whether a bar is redrawn in place of lines. Default: if `out` is a terminal, and TERM not
-    /// "dumb".
+    /// Whether to redraw a progress bar instead of printing lines. Default: if `out` is a terminal
+    /// and TERM is not "dumb".
     std::optional<bool> bar{};
-    std::FILE* out = stdout;  ///< Stream that must stay open while the object is in use.
+    std::FILE* out = stdout;  ///< Stream, which must stay open while the object is in use.
   };
 
   console() : console(options{}) {}  ///< With the default options.
-  /// `o.bar` is decided here, where it is left open. @throws usage_error for seconds that are NaN.
+  /// Decides `o.bar` if it is unset. @throws usage_error if the seconds are NaN.
   explicit console(options o) : options_(o), bar_(o.bar.value_or(redraws_lines(o.out))) {
     expects(!detail::core::isnan(o.seconds), "console: .seconds is NaN");
   }
@@ -59,7 +59,7 @@ class console {
     for (const std::string& text : p.warnings) print(concat("warning: ", text, "\n"));
   }
 
-  /// Prints the updates since the last line, if that is long enough ago.
+  /// Prints the updates since the last line, if enough time has passed.
   void step(const step_record& r) {
     recent_ += r.train;
     samples_ += r.train.count;
@@ -71,7 +71,7 @@ class console {
     recent_ = {};
   }
 
-  /// Prints the epoch's metrics, and those of the validation.
+  /// Prints the metrics of the epoch and of the validation.
   void epoch(const epoch_record& e) {
     const auto scores = [](const metrics& m) {
       return concat("loss ", decimal::fixed(m.mean_loss(), 4), top1_of(m, 2));

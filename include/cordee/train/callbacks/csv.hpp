@@ -27,12 +27,12 @@ class csv {
   /// The file is opened by `begin`; its folder must exist.
   explicit csv(std::string path) : log_("csv", std::move(path)) {}
 
-  /// Checks the file, and changes none. @throws error where `begin` would.
+  /// Checks the file without changing it. @throws error under the same conditions as `begin`.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
-  /// Opens the file, anew or to append. @throws error if it cannot be written or, in a resumed run,
+  /// Opens the file, new or to append. @throws error if it cannot be written or, in a resumed run,
   /// has other columns.
   void begin(const run_plan& p) {
     if (row_ && p.first_step > 0 && row_->info.step >= p.first_step) forget_row();
@@ -43,7 +43,7 @@ class csv {
     if (!appends) log_.put(concat(columns, "\n").c_str());
     log_.flush();  // a full disk is an error before the first step
   }
-  /// Writes the row of the step before. @throws error on a full disk, as does `end`.
+  /// Writes the row of the previous step. @throws error on a full disk, as does `end`.
   void step(const step_record& r) {
     flush();
     row_ = r;

@@ -14,27 +14,27 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Ends the run, on every rank alike, after `patience` epochs in a row in which the validation did
-/// not improve on its best value by more than `minimum_delta`. Each fit, a resumed one too, counts
-/// from its own first epoch. Requires a `validation` among fit's arguments.
+/// Ends the run, on all ranks at once, after `patience` consecutive epochs in which the validation
+/// did not improve on its best value by more than `minimum_delta`. Each fit, including a resumed
+/// one, counts from its own first epoch. Requires a `validation` among fit's arguments.
 ///
 ///   run.fit(feed, 90, validation{held_out}, early_stopping{.patience = 5},
 ///           best{"best.safetensors"});
 struct early_stopping {
-  /// Epochs in a row without improvement that end the run. Unit: epochs. Range: 1 or more, else
+  /// Consecutive epochs without improvement that end the run. Unit: epochs. Range: 1 or more, else
   /// usage_error.
   int patience = 5;
-  /// Difference to the best value above which an epoch improves on it. Range: finite, 0 or more,
-  /// else usage_error.
+  /// Least improvement: an epoch must beat the best value by more than this. Range: finite, 0 or
+  /// more, else usage_error.
   double minimum_delta = 0;
-  validation_measure measure = validation_measure::accuracy;  ///< What has to improve.
+  validation_measure measure = validation_measure::accuracy;  ///< Which measure must improve.
   detail::train::best_epoch seen{};  ///< State: the best value of this fit, and the epochs since.
 
   /// Called by a fit without `validation`. @throws error.
   [[noreturn]] void refuse_without_validation() const {
     detail::train::refuse_without_validation(measure, "early_stopping");
   }
-  /// What all ranks must have alike.
+  /// Settings that must agree on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("early_stopping, .patience ", patience, ", .minimum_delta ", minimum_delta,
                   ", of the ", detail::train::name_of(measure));
@@ -47,7 +47,7 @@ struct early_stopping {
     expects(minimum_delta >= 0 && detail::core::isfinite(minimum_delta),
             "early_stopping: minimum_delta is negative, NaN or infinite");
   }
-  /// Starts to count anew.
+  /// Restarts the count.
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
     seen = {};

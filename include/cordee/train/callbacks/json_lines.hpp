@@ -33,12 +33,12 @@ class basic_json_lines {
   /// The file is opened by `begin`; its folder must exist.
   explicit basic_json_lines(std::string path) : log_("json_lines", std::move(path)) {}
 
-  /// Checks the file, and changes none. @throws error where `begin` would.
+  /// Checks the file without changing it. @throws error under the same conditions as `begin`.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
-  /// Opens the file, anew or to append, and writes the plan. @throws error if it cannot be written
+  /// Opens the file, new or to append, and writes the plan. @throws error if it cannot be written
   /// or, in a resumed run, is another log; on a full disk, as do the next three.
   void begin(const run_plan& p) {
     first_step_ = p.first_step;

@@ -54,20 +54,20 @@ struct mllog_options {
 template <class Log = step_log>
 class basic_mllog {
  public:
-  /// init_start has the time of this call. The file is opened by `begin`; its folder must exist.
+  /// init_start records the time of this call. `begin` opens the file; its folder must exist.
   explicit basic_mllog(std::string path, mllog_options options = {})
       : log_("mllog", std::move(path)), options_(std::move(options)), constructed_(now()) {}
 
-  /// Checks the options and the file, and changes none. @throws usage_error for an option out of
-  /// its range, and error where `begin` would.
+  /// Checks the options and the file without changing it. @throws usage_error for an option out of
+  /// its range, and error under the same conditions as `begin`.
   template <class Run>
   void check_on_all_ranks(Run& run, double epoch) {
     expects(options_.target_accuracy >= 0 && options_.target_accuracy <= 1,
             "mllog: .target_accuracy is 0, for none, or at most 1");
     if (run.comm().rank() == 0) log_.check(epoch > 0, is_first);
   }
-  /// Opens the file, anew or to append. @throws error if it cannot be written or, in a resumed run,
-  /// is another log; on a full disk, as does what follows.
+  /// Opens the file, new or to append. @throws error if it cannot be written or, in a resumed run,
+  /// is another log; on a full disk, as do the following.
   void begin(const run_plan& p) {
     plan_ = p;
     step_ = p.first_step;
@@ -98,7 +98,7 @@ class basic_mllog {
       write("INTERVAL_START", "epoch_start", "null", numbered());
     log_.flush();
   }
-  /// Writes epoch_start before the first update of a further epoch.
+  /// Writes epoch_start before the first update of a later epoch.
   void step(const step_record& r) {
     if (epoch_begun_ > 0)
       write("INTERVAL_START", "epoch_start", "null", numbered(), std::exchange(epoch_begun_, 0));
@@ -110,7 +110,7 @@ class basic_mllog {
     stop_epoch(r);
     write("INTERVAL_START", "eval_start", "null", numbered());
   }
-  /// Writes eval_stop and eval_accuracy; without validation epoch_stop and lr.
+  /// Writes eval_stop and eval_accuracy; without a validation, epoch_stop and lr.
   void epoch(const epoch_record& e) {
     if (e.validation && e.validation->top1 < 0) refuse_without_accuracy("mllog");
     if (e.validation) {

@@ -102,9 +102,9 @@ template <class Run, class F>
 
 }  // namespace detail::train
 
-/// Every rank's running statistics become their exact pool over ranks: the mean of their means, and
-/// the mean of their variances plus the variance of their means. Exact where batches have the same
-/// size and batch_norm_moving_average is false. Collective.
+/// Replaces every rank's running statistics by their exact pool over ranks: the mean of the means,
+/// and the mean of the variances plus the variance of the means. Exact if batches have equal sizes
+/// and batch_norm_moving_average is false. Collective.
 template <class Run>
 void pool_statistics(Run& run) {
   static_assert(Run::device::host_memory, "pool_statistics is not written for GPUs yet");
@@ -116,11 +116,11 @@ void pool_statistics(Run& run) {
   });
 }
 
-/// Every rank's running statistics become those of the next `updates` updates of `feed`, a loader
-/// of the training set of its own, under the mean model, and as training takes them:
+/// Replaces every rank's running statistics by those of the next `updates` updates of `feed`, a
+/// separate loader of the training set, under the mean model, computed as in training:
 /// batch_norm_over, ghost batches. Frozen layers keep theirs. Collective. @throws usage_error for
-/// no updates, or none with samples; error for a feed of another shape, normalization or classes
-/// than training had.
+/// no updates, or none with samples; error for a feed whose shape, normalization or classes differ
+/// from training's.
 template <class Run, detail::train::Feed F>
 void recalibrate(Run& run, F& feed, int updates) {
   using M = typename Run::model_type;
@@ -151,13 +151,13 @@ void recalibrate(Run& run, F& feed, int updates) {
   });
 }
 
-/// Passed to `fit` among the callbacks: recalibrates before each validation. `feed` must outlive
-/// it, and is not the one that fit trains on. The moving averages go on from these statistics.
-/// Requires a `validation` among fit's arguments.
+/// Passed to `fit` among the callbacks: recalibrates before each validation. `feed` must outlive it
+/// and differ from the one fit trains on. Moving averages continue from the recalibrated
+/// statistics. Requires a `validation` among fit's arguments.
 template <detail::train::Feed F>
 struct recalibration {
-  F& feed;  ///< Loader of the training set, of its own.
-  /// Updates of `feed` that each recalibration takes. Unit: updates. Range: 1 or more, else
+  F& feed;  ///< Separate loader of the training set.
+  /// Updates of `feed` used by each recalibration. Unit: updates. Range: 1 or more, else
   /// usage_error.
   int updates = 8;
 
@@ -167,7 +167,7 @@ struct recalibration {
         "recalibration: there is no validation to recalibrate for: give fit validation{data} too, "
         "or call recalibrate(run, feed, 8) after it");
   }
-  /// What all ranks must have alike.
+  /// Settings that must agree on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("recalibration, .updates ", updates);
   }

@@ -43,70 +43,70 @@ namespace cordee::inline CORDEE_ABI {
 
 /// What is known before the first step.
 struct run_plan {
-  /// Updates of the whole run (`steps`), and those before this fit (`first_step`): above 0 it goes
-  /// on.
+  /// Updates of the whole run (`steps`), and those before this fit (`first_step`), above 0 if the
+  /// run continues.
   std::int64_t steps = 0, first_step = 0;
   /// Epochs of the whole run (`epochs`), and those before this fit (`first_epoch`).
   double epochs = 0, first_epoch = 0;
   /// Samples of the data set, and of the first update over all ranks.
   std::int64_t samples = 0, global_batch = 0;
-  /// Samples of a micro-batch; on some ranks one fewer if the ranks do not divide the batch.
+  /// Samples of a micro-batch; one fewer on some ranks if the ranks do not divide the batch.
   std::int64_t micro_batch = 0;
   int ranks = 1, accumulate = 1;  ///< Ranks, and micro-batches of an update on each.
-  /// Whether the first step begins an epoch; else the loader is inside of one.
+  /// Whether the first step begins an epoch; otherwise the loader is inside one.
   bool begins_epoch = true;
-  std::vector<std::string> warnings{};  ///< What is likely a mistake, a sentence each.
+  std::vector<std::string> warnings{};  ///< Likely mistakes, a sentence each.
   std::int64_t validation_samples = 0;  ///< Samples of the `validation`; 0 without one.
 };
 
-/// One update, reduced over ranks. What has no meaning in a run is absent.
+/// One update, reduced over ranks. Members that do not apply to a run are empty.
 struct step_record {
   step_info info{};  ///< Position and learning rate of the update.
   metrics train{};   ///< Sums over the global batch.
-  /// |g| of the exact mean before clipping, or the root mean square over ranks of their own |g|;
-  /// NaN where the gradient is not tested.
+  /// g| of the exact mean before clipping, or the root mean square over ranks of their own |g|; NaN
+  /// if the gradient is not tested.
   double grad_norm = 0;
-  bool grad_norm_local = false;  ///< Whether grad_norm is that of the ranks' own gradients.
-  /// Steps skipped since fit began, those before a resume included; where ranks skip steps of their
-  /// own, summed over ranks.
+  bool grad_norm_local = false;  ///< Whether grad_norm is of the ranks' own gradients.
+  /// Steps skipped since fit began, including those before a resume; summed over ranks if each
+  /// skips its own.
   std::int64_t skipped = 0;
   /// Averages so far, if trainer_options::measure_gradient_noise; else empty.
   detail::train::gradient_noise noise{};
   double seconds = 0;  ///< Seconds since this fit began, by rank 0's clock.
-  /// Seconds of this update in which ranks waited for the loader; the mean over ranks.
+  /// Seconds of this update in which ranks waited for the loader; mean over ranks.
   double input_wait = 0;
-  /// Seconds in which they waited for the exchange after backward's end; the mean over ranks. Only
-  /// where threads of the host exchange what is in its memory.
+  /// Seconds in which they waited for the exchange after backward's end; mean over ranks. Only if
+  /// host threads exchange host memory.
   std::optional<double> exposed_exchange{};
-  /// Factor by which `clip` multiplied the exact mean, of norm grad_norm; 1 where it was not longer
-  /// than max_norm.
+  /// Factor by which `clip` multiplied the exact mean, of norm grad_norm; 1 if that is at most
+  /// max_norm.
   std::optional<double> clip_factor{};
-  /// Scale of the loss, for precisions that scale it; the mean over ranks where each has its own.
+  /// Loss scale, for precisions that have one; mean over ranks if each has its own.
   std::optional<double> loss_scale{};
-  /// Trust ratios over the segments that adapt, of an applied update; where ranks have their own,
+  /// Trust ratios over the segments that adapt, for an applied update; if ranks have their own,
   /// means over those that have any.
   std::optional<detail::train::quantiles> trust_ratios{};
   double epochs_seen = 0;  ///< Epochs of data seen after the update.
-  std::int64_t steps = 0;  ///< Updates of the whole run, as its batches are planned now.
+  std::int64_t steps = 0;  ///< Updates of the whole run, as its batches are currently planned.
 };
 
-/// The end of an epoch, or of the run if that is in the middle of one.
+/// The end of an epoch, or of a run that ends inside one.
 struct epoch_record {
   step_record last{};  ///< The epoch's last update.
   metrics train{};     ///< Sums over the epoch, on all ranks.
-  /// Metrics of the mean model, each sample once; only with a `validation`.
+  /// Metrics of the mean model, with each sample counted once; only with a `validation`.
   std::optional<metrics> validation{};
-  /// See run_operations::consensus_distance; only where the ranks' weights differ.
+  /// See run_operations::consensus_distance; only if the ranks' weights differ.
   std::optional<double> consensus_distance{};
 };
 
-/// One fit, as it ended.
+/// A fit at its end.
 struct run_summary {
   epoch_record last{};  ///< The last epoch, or the part of it that was trained.
-  /// Updates of this fit, and steps skipped as step_record counts them.
+  /// Updates of this fit, and skipped steps as in step_record.
   std::int64_t steps = 0, skipped = 0;
   double seconds = 0;  ///< Seconds of this fit.
-  /// Whether a callback ended it before the last epoch's end (checkpoint: by a signal).
+  /// Whether a callback ended it before the end of the last epoch (checkpoint: on a signal).
   bool stopped = false;
 };
 

@@ -19,10 +19,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Records when the validation first has at least `accuracy` (top-1), prints it to standard error,
-/// and ends the run there, on every rank alike, unless `stops` is false. Seconds are those of this
-/// fit, evaluations included, by each rank's own clock; what a resumed run took before is not among
-/// them, its steps and epochs are. Requires a `validation` among fit's arguments.
+/// Records when the validation first reaches `accuracy` (top-1), prints it to standard error, and
+/// ends the run there, on all ranks at once, unless `stops` is false. Seconds are those of this
+/// fit, evaluations included, by each rank's clock; they exclude the time before a resume, whereas
+/// steps and epochs include it. Requires a `validation` among fit's arguments.
 ///
 ///   target_accuracy target{0.90};
 ///   run.fit(feed, 90, validation{held_out}, target);
@@ -38,7 +38,7 @@ struct target_accuracy {
   /// Top-1 accuracy to reach. Range: 0 < accuracy <= 1, else usage_error.
   double accuracy = 0.75;
   bool stops = true;  ///< Whether the run ends there.
-  /// State: the first validation of this fit with the accuracy; none before.
+  /// State: the first validation of this fit that reaches the accuracy, if any.
   std::optional<result> reached{};
   std::chrono::steady_clock::time_point begun{};  ///< State: when this fit began.
 
@@ -47,7 +47,7 @@ struct target_accuracy {
     throw error(
         "target_accuracy: there is no validation to reach it: give fit validation{data} too");
   }
-  /// What all ranks must have alike.
+  /// Settings that must agree on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("target_accuracy, .accuracy ", accuracy, ", .stops ", stops);
   }
@@ -57,7 +57,7 @@ struct target_accuracy {
   void check_on_all_ranks(Run&, double) {
     expects(accuracy > 0 && accuracy <= 1, "target_accuracy: .accuracy is above 0 and at most 1");
   }
-  /// Starts the clock, and forgets an earlier result.
+  /// Starts the clock and clears an earlier result.
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
     begun = std::chrono::steady_clock::now();

@@ -144,16 +144,16 @@ String scalar_summary(std::string_view tag, double value) {
 template <class String = std::string>
 class basic_tensorboard {
  public:
-  /// The file is made by `begin`.
+  /// `begin` creates the file.
   explicit basic_tensorboard(String folder) : folder_(std::move(folder)) {}
 
-  /// Makes the folder. @throws error if it cannot be made or written.
+  /// Creates the folder. @throws error if it cannot be created or written.
   template <class Run>
   void check_on_all_ranks(Run& run, double) {
     if (run.comm().rank() == 0 && !file_) make_folder();
   }
-  /// Makes the file, unless this object has one. @throws error if it cannot be written; on a full
-  /// disk, as does what follows.
+  /// Creates the file, unless this object has one. @throws error if it cannot be written; on a full
+  /// disk, as do the following.
   void begin(const run_plan& p) {
     previous_seconds_ = flushed_seconds_ = 0;
     const bool goes_on = file_ && !(in_fit_ && p.first_step > 0);  // the fit before has not thrown
@@ -166,7 +166,7 @@ class basic_tensorboard {
     if (p.first_step > 0) write(event_record(now(), p.first_step, 7, "\x08\x01"));
     flush();
   }
-  /// Writes the update, which reaches the file within about five seconds of training.
+  /// Writes the update, which reaches the file within about five seconds.
   void step(const step_record& r) {
     const std::int64_t k = r.info.step;
     scalar(k, "train/learning_rate", r.info.learning_rate);
@@ -199,7 +199,7 @@ class basic_tensorboard {
     }
     flush();
   }
-  /// Writes what is still in memory.
+  /// Flushes what is still in memory.
   void end(const run_summary&) {
     flush();
     in_fit_ = false;

@@ -36,12 +36,12 @@ concept EventTimer = requires(const D d, typename D::stream s, const typename D:
 
 }  // namespace detail::train
 
-/// Copies a loader's batches to the device, where it holds memory for the micro-batches of two
+/// Copies a loader's batches to the device, which holds memory for the micro-batches of two
 /// updates.
 template <Device D>
 class upload {
  public:
-  /// Makes a stream for the copies.
+  /// Creates a stream for the copies.
   explicit upload(const D& device) : device_(device), copies_(device.make_stream()) {}
   upload(const upload&) = delete;
   upload& operator=(const upload&) = delete;
@@ -49,8 +49,8 @@ class upload {
     if constexpr (requires { device_.close_stream(copies_); }) device_.close_stream(copies_);
   }
 
-  /// The batches in the device's memory, for work on stream `s`. Requires that all work that reads
-  /// the batches of the previous call has been launched on the stream of that call.
+  /// The batches in device memory, for work on stream `s`. Requires that all work that reads the
+  /// batches of the previous call has been launched on that call's stream.
   std::span<const batch<D>> to(std::span<const batch<cpu>> host, typename D::stream s) {
     buffers_[current_].last_read = device_.record(s);
     buffer_set& next = buffers_[current_ = 1 - current_];
@@ -82,9 +82,9 @@ class upload {
     return next.batches;
   }
 
-  /// Seconds of the updates that have been copied since the last call, each from its first byte
-  /// into pinned memory to its last in the device's: of all but the last two calls of `to`, which
-  /// may be in progress. 0 on a device whose events have no time.
+  /// Seconds to copy the updates finished since the last call, each from its first byte into pinned
+  /// memory to its last in the device's. Excludes the last two calls of `to`, which may be in
+  /// progress. 0 on a device whose events have no time.
   [[nodiscard]] double take_seconds() { return std::exchange(seconds_, 0.0); }
 
  private:
@@ -126,11 +126,11 @@ class upload {
   double seconds_ = 0;  // of copies that take_seconds() has not returned
 };
 
-/// On the CPU batches are used where they are.
+/// On the CPU batches are used in place.
 template <>
 class upload<cpu> {
  public:
-  explicit upload(const cpu&) {}  ///< Needs nothing of the device.
+  explicit upload(const cpu&) {}  ///< Uses nothing of the device.
   /// `host` itself.
   std::span<const batch<cpu>> to(std::span<const batch<cpu>> host, cpu::stream) { return host; }
 };

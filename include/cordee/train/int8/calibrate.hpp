@@ -39,7 +39,7 @@ namespace cordee::inline CORDEE_ABI {
 struct calibrated_layer {
   std::string name;          ///< The layer's name in the network.
   double low = 0, high = 0;  ///< Range of its input.
-  /// Relative error of its output, 0 or more, and share of its inputs outside of the range, 0 to 1.
+  /// Relative error of its output, 0 or more, and share of its inputs outside the range, 0 to 1.
   double error = 0, saturation = 0;
   std::vector<double> filter_errors;  ///< Mean error of each filter.
 };
@@ -65,8 +65,8 @@ concept RangeChoice =
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
 /// quantization errors. Collective. @throws usage_error for no batches, and for a percentile that
-/// has no meaning or stands beside a choice; error for a feed of another shape, normalization
-/// or classes than training had.
+/// is meaningless or conflicts with a choice; error for a feed whose shape, normalization or
+/// classes differ from training's.
 template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
   requires(detail::train::RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R& choice = {}) {

@@ -40,8 +40,8 @@ namespace detail::train {
 
 }  // namespace detail::train
 
-/// Corrects the running means by what calibrate returned, alike on every rank; once for each
-/// calibration. Layers without a batch norm behind them stay as they are.
+/// Corrects the running means by what calibrate returned, equally on every rank; call once per
+/// calibration. Layers not followed by a batch norm are unchanged.
 template <class Run>
 void correct_bias(Run& run, std::span<const calibrated_layer> calibrated) {
   static_assert(Run::device::host_memory, "correct_bias runs on the CPU, as calibrate does");

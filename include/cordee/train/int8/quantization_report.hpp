@@ -20,13 +20,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The accuracy and loss that int8 costs, by layer.
+/// Loss of accuracy through int8, by layer.
 struct quantization_report {
   std::vector<calibrated_layer> layers;  ///< What calibrate returned.
-  metrics fp32, int8;                    ///< Metrics with no layer in int8, and with all.
-  std::vector<metrics> single;           ///< Metrics with each layer alone in int8.
+  metrics fp32, int8;                    ///< Metrics with no layer in int8, and with all of them.
+  std::vector<metrics> single;           ///< Metrics with only one layer in int8, for each layer.
 
-  /// The index of the layer that adds most to the loss on its own; 0 without layers.
+  /// Index of the layer that alone adds most to the loss; 0 without layers.
   [[nodiscard]] std::size_t costliest() const {
     const auto most = std::max_element(
         single.begin(), single.end(),
@@ -34,10 +34,9 @@ struct quantization_report {
     return static_cast<std::size_t>(most - single.begin());
   }
 
-  /// Evaluates the network once for each layer and twice more. `calibrated` is what calibrate
-  /// returned; biases are not corrected yet, or fp32 is not that of the trained network.
-  /// Collective. @throws usage_error for another number of layers; else as
-  /// run_operations::evaluate.
+  /// Evaluates the network once per layer and twice more. `calibrated` is what calibrate returned;
+  /// correct biases only afterwards, since otherwise fp32 is not the trained network. Collective.
+  /// @throws usage_error for another number of layers; else as run_operations::evaluate.
   template <class Run, Dataset Data>
   [[nodiscard]] static quantization_report from(Run& run,
                                                 std::span<const calibrated_layer> calibrated,

@@ -36,8 +36,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// K-FAC before another optimizer, which gets the preconditioned gradient; its weight decay is
-/// added to that.
+/// K-FAC in front of another optimizer, which receives the preconditioned gradient and adds its
+/// weight decay to that.
 template <class Optimizer>
 struct kfac {
   static constexpr agreement needs = Optimizer::needs;  ///< That of the wrapped optimizer.
@@ -53,8 +53,8 @@ struct kfac {
   /// Damping of batch norms' Fisher matrices, as a multiple of `damping`. Range: finite, above 0,
   /// else usage_error.
   double batch_norm_damping = 16;
-  /// Applied steps from one computation of the factors to the next. Unit: steps. Range: 1 or more,
-  /// else usage_error.
+  /// Applied steps between computations of the factors. Unit: steps. Range: 1 or more, else
+  /// usage_error.
   int refresh = 1;
 
   /// Checks the model, at compile time.
@@ -71,20 +71,20 @@ struct kfac {
         requires { M::input; },
         "kfac observes the library's layers, which a model of data of your own does not have: "
         "use the optimizer without it");
-    /// The preconditioner on the transport of the reducer R.
+    /// The preconditioner on the transport of reducer R.
     using type = detail::train::kfac_preconditioner<typename R::communicator_type>;
   };
   /// See train/step/preconditioner.hpp.
   template <class M, class R>
   using preconditioner = typename of_model<M, R>::type;
 
-  /// Proposes the vector of the wrapped optimizer.
+  /// Proposes what the wrapped optimizer proposes.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     return detail::optim::proposal(optimizer, v, info, s);
   }
-  /// Makes the step of the wrapped optimizer, with the preconditioned gradient.
+  /// Steps as the wrapped optimizer, on the preconditioned gradient.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -15,55 +15,55 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Numbers of samples by class (row) and predicted class (column), as in scikit-learn.
+/// Counts of samples by class (row) and predicted class (column), as in scikit-learn.
 class confusion_matrix {
  public:
-  /// Without samples. @throws usage_error for fewer than one class.
+  /// An empty matrix. @throws usage_error for fewer than one class.
   explicit confusion_matrix(int classes) : classes_(static_cast<std::size_t>(classes)) {
     expects(classes > 0, "confusion_matrix: there is at least one class");
     counts_.resize(classes_ * classes_);
   }
 
   /// Counts the mean model's predictions on the whole data set, the same on every rank. The
-  /// prediction is the class of the largest logit, of equal ones the first: without NaNs the
-  /// diagonal sums to the metrics' top1. Collective. @throws error where a label is out of range,
-  /// and as run_operations::evaluate.
+  /// prediction is the class of the largest logit, the first among equals: without NaNs the
+  /// diagonal sums to the metrics' top1. Collective. @throws error if a label is out of range, and
+  /// as run_operations::evaluate.
   template <class Run, Dataset S>
   [[nodiscard]] static confusion_matrix from(Run& run, const S& dataset, const normalization& norm,
                                              int batch_size = 250, int decode_threads = 0);
 
-  /// Adds samples of class `label` that are predicted to be of class `predicted`. @throws
-  /// usage_error for a class out of range.
+  /// Adds samples of class `label` predicted as class `predicted`. @throws usage_error for a class
+  /// out of range.
   void add(int label, int predicted, std::int64_t samples = 1) {
     counts_[index(label, predicted)] += samples;
   }
 
   [[nodiscard]] int classes() const { return static_cast<int>(classes_); }  ///< Rows, and columns.
-  /// Samples of class `label` that are predicted to be of class `predicted`. @throws usage_error
-  /// for a class out of range.
+  /// Number of samples of class `label` predicted as class `predicted`. @throws usage_error for a
+  /// class out of range.
   [[nodiscard]] std::int64_t operator()(int label, int predicted) const {
     return counts_[index(label, predicted)];
   }
-  /// Sum of all numbers.
+  /// Sum of all counts.
   [[nodiscard]] std::int64_t samples() const {
     std::int64_t sum = 0;
     for (const std::int64_t n : counts_) sum += n;
     return sum;
   }
-  /// The share of all samples whose prediction is right; NaN without samples.
+  /// Share of samples predicted correctly; NaN without samples.
   [[nodiscard]] double accuracy() const {
     std::int64_t right = 0;
     for (int k = 0; k < classes(); ++k) right += (*this)(k, k);
     return ratio(right, samples());
   }
-  /// The share of a class's samples whose prediction is right; NaN without such samples. @throws
-  /// usage_error for a class out of range.
+  /// Share of a class's samples predicted correctly; NaN without such samples. @throws usage_error
+  /// for a class out of range.
   [[nodiscard]] double recall(int label) const {
     std::int64_t all = 0;
     for (int k = 0; k < classes(); ++k) all += (*this)(label, k);
     return ratio((*this)(label, label), all);
   }
-  /// The share of the predictions of a class that is right; NaN without such predictions. @throws
+  /// Share of a class's predictions that are correct; NaN without such predictions. @throws
   /// usage_error for a class out of range.
   [[nodiscard]] double precision(int predicted) const {
     std::int64_t all = 0;

@@ -26,11 +26,11 @@ struct critical_batch {
     double batch = 0, updates = 0;
   };
 
-  /// S_min and E_min, the limits for large and for small batches.
+  /// S_min and E_min, the limits for large and small batches.
   double fewest_updates = 0, fewest_samples = 0;
   double relative_error = 0;  ///< Root mean square of 1 - S(B_i)/S_i over the runs.
 
-  /// B_crit, from which more workers save less time than they cost samples.
+  /// B_crit: beyond it, more workers save less time than they cost samples.
   [[nodiscard]] double batch() const { return fewest_samples / fewest_updates; }
   /// S(B), updates to the target at batch `at`.
   [[nodiscard]] double updates(double at) const { return fewest_updates + fewest_samples / at; }
@@ -38,7 +38,7 @@ struct critical_batch {
   [[nodiscard]] double samples(double at) const { return at * updates(at); }
 
   /// Fits the runs. @throws usage_error for a run without positive batch and updates, or for runs
-  /// at a single batch; error if no positive S_min and E_min fit them.
+  /// at only one batch; error if no positive S_min and E_min fit them.
   [[nodiscard]] static critical_batch fit(std::span<const run> runs);
 };
 

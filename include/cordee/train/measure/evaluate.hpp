@@ -35,13 +35,13 @@ template <class S>
 struct validation {
   static_assert(detail::data::has_dataset_members<S>());
 
-  /// Data of the network's shape and the training's classes, with one sample or more, else error.
+  /// Data of the network's shape and the training's classes, with at least one sample, else error.
   S dataset;
-  /// Samples of a batch on one rank, two of which are in memory; 0: a micro-batch's, at most 250.
+  /// Samples of a batch on one rank, two of which are in memory; 0: as a micro-batch, at most 250.
   /// Unit: samples. Range: 0 or more, else usage_error. Default: evaluation needs no more
   /// activations than training.
   int batch = 0;
-  /// Threads that read; 0: the cores of this rank for decoded images, else one. Range: 0 to 1024,
+  /// Reader threads; 0: one, or the cores of this rank if images are decoded. Range: 0 to 1024,
   /// else usage_error.
   int decode_threads = 0;
 };
@@ -52,8 +52,8 @@ validation(S, int) -> validation<S>;
 template <class S>
 validation(S, int, int) -> validation<S>;
 
-/// The same for a model of data of your own: this rank's batches, a range, and how many samples one
-/// has. All ranks' together are evaluated.
+/// Same, for a model of data of your own: a range of this rank's batches, and a function that
+/// counts a batch's samples. The batches of all ranks together are evaluated.
 template <class Batches, class Count>
 struct batch_validation {
   Batches batches;  ///< Read from the beginning each time.

@@ -69,11 +69,11 @@ void append_probabilities(const M& model, const N* logits, std::size_t classes,
 
 /// Returns probabilities (images, classes) of the mean model for `images`: pixels 0 .. 255 of whole
 /// images (images, channels, height, width), in the data set's channel order and with the
-/// normalization that it was trained with. Each rank gives images of its own, any number of them,
-/// and gets theirs; a NaN in the logits makes an image's probabilities NaN. Collective. @throws
-/// usage_error for no positive batch_size; error if `images` is no whole number of the network's
-/// images, and for another normalization than the one of training, where the run or the loaded file
-/// knows it.
+/// normalization used in training. Each rank passes any number of images and receives their
+/// results; a NaN in the logits makes an image's probabilities NaN. Collective. @throws usage_error
+/// if batch_size is not positive; error if `images` is not a whole number of the network's images,
+/// or if the normalization differs from the training's, as far as the run or the loaded file knows
+/// it.
 template <class Run>
 std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
                             const normalization& norm, int batch_size = 250) {

@@ -36,7 +36,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The factor of a matrix's update of (rows, columns), by PyTorch's names.
+/// Scale of a (rows, columns) matrix's update, by PyTorch's names.
 enum class muon_scale {
   original,            ///< sqrt(max(1, rows / columns)); Jordan et al. 2024.
   match_rms_adamw,     ///< 0.2 sqrt(max(rows, columns)), the size of AdamW's; Liu et al. 2025.
@@ -100,7 +100,7 @@ struct muon_step {
 
 }  // namespace detail::train
 
-/// Muon for matrices, another optimizer for the rest; see the header's top. The outermost wrapper.
+/// Muon for matrices, another optimizer for the rest; see the header's top. Must be outermost.
 template <class Optimizer>
 struct muon {
   static_assert(
@@ -111,18 +111,18 @@ struct muon {
       "would be of other segments: adamw, adam, sgd, velocity_sgd, lion, adan");
 
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
-  /// The optimizer's inside, of which a matrix uses the first, for m.
+  /// The wrapped optimizer's slots, of which a matrix uses the first, for m.
   static constexpr int slots = std::max(1, static_cast<int>(Optimizer::slots));
-  static constexpr bool whole_tensors = true;       ///< An update is of a whole matrix.
+  static constexpr bool whole_tensors = true;       ///< Updates are of whole matrices.
   static constexpr bool has_preconditioner = true;  ///< See train/step/preconditioner.hpp.
 
-  Optimizer optimizer{};                   ///< Of the vectors, the first layer, the classifier.
-  detail::train::muon_options matrices{};  ///< The steps of matrices.
+  Optimizer optimizer{};  ///< Optimizer of vectors, the first layer, the classifier.
+  detail::train::muon_options matrices{};  ///< Options of the matrix steps.
 
-  /// By the device of the model.
+  /// Selected by the model's device.
   template <class M, class R>
   struct of_model {
-    /// The division of the matrices on the transport of the reducer R; on a GPU there is none.
+    /// Division of the matrices among ranks over reducer R's transport; on a GPU there is none.
     using type = std::conditional_t<
         M::device::host_memory,
         detail::train::muon_division<typename M::precision::master, typename R::communicator_type>,
@@ -132,21 +132,21 @@ struct muon {
   template <class M, class R>
   using preconditioner = typename of_model<M, R>::type;
 
-  /// Whether a segment steps as a matrix.
+  /// Whether a segment is updated as a matrix.
   [[nodiscard]] bool is_matrix(const segment& s) const {
     return s.kind == kind::weight && s.shape[0] > 0 && s.shape[1] > 0 && s.size > 0 &&
            !begins(s, matrices.first_layer) && !begins(s, matrices.classifier);
   }
 
-  /// Makes the step, of all matrices.
+  /// Makes the step for all matrices.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     step(
         v, info, s, [](std::size_t) { return true; }, [] {});
   }
-  /// The same, where `computes(k)` says whether o of the matrix of segment k is computed here, and
-  /// gather() gets the others.
+  /// Same, if `computes(k)` says whether the matrix of segment k is orthogonalized on this rank,
+  /// and gather() fetches the others.
   template <class Real, class D, class Computes, class Gather>
   void step(const optimizer_view<Real, D, slots>& v, const step_info& info, typename D::stream s,
             const Computes& computes, const Gather& gather) const {
@@ -186,13 +186,13 @@ struct muon {
           [&](const auto& at, const step_info& now) { optimizer.accept(at, now, s); });
     });
   }
-  /// Initializes the slots of the optimizer inside.
+  /// Initializes the wrapped optimizer's slots.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     for_others(v, [&](const auto& part) { detail::optim::initialize_slots(optimizer, part, s); });
   }
 
-  /// Throws usage_error for an option outside its range, those of the optimizer inside too.
+  /// Throws usage_error for an option outside its range, or one of the wrapped optimizer's.
   [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     detail::optim::expects_decay_rate("muon", "momentum", matrices.momentum);
@@ -202,7 +202,7 @@ struct muon {
                                         matrices.learning_rate_factor);
     expects(matrices.steps >= 1 && matrices.steps < 100, "muon: steps must be in 1 .. 99");
   }
-  /// Throws usage_error if the first layer or the classifier is not in the table, or no matrix.
+  /// Throws usage_error if the table lacks the first layer or the classifier, or has no matrix.
   void check_segments(std::span<const segment> table) const {
     check_prefix(table, "first_layer", matrices.first_layer);
     check_prefix(table, "classifier", matrices.classifier);

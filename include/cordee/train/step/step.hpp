@@ -21,49 +21,48 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of a run's steps.
 struct trainer_options {
-  /// Largest bucket of gradients; a larger parameter tensor is a bucket of its own. Unit: bytes.
-  /// Range: any; 1 is a bucket for each tensor. Default: 1 MiB on a CPU; 16 MiB on a GPU, where
-  /// each bucket has launches and round trips of its own; or what the transport states, if that is
-  /// more (8 MiB over mpi, 25 MiB over nccl); with on_host 1 MiB, since the GPU holds two buckets.
+  /// Largest bucket of gradients; a larger parameter tensor gets its own bucket. Unit: bytes.
+  /// Range: any; 1 makes a bucket for each tensor. Default: 1 MiB on a CPU; 16 MiB on a GPU, where
+  /// each bucket needs its own launches and round trips; or the transport's, if that is larger (8
+  /// MiB over mpi, 25 MiB over nccl); with on_host 1 MiB, since the GPU holds two buckets.
   std::size_t bucket_bytes = 0;
-  /// Whether buckets are exchanged during backward, with optimizers that are `eager`; not over nccl
-  /// where the host sums batch statistics (batch_norm_over), since NCCL wants one order of both.
+  /// Whether buckets are exchanged during backward, for `eager` optimizers; not over nccl if the
+  /// host sums batch statistics (batch_norm_over), since NCCL needs one order of both.
   bool overlap = true;
-  /// Whether the launches of a step are captured as graphs and replayed, on a GPU
-  /// (graph_cache.hpp). Members of the model such as `loss` may change between steps; memory that
-  /// kernels use must not be replaced by means other than the library's.
+  /// Whether the launches of a step on a GPU are captured as graphs and replayed (graph_cache.hpp).
+  /// Members of the model such as `loss` may change between steps; memory that kernels use must not
+  /// be replaced except by the library.
   bool capture_graphs = false;
-  /// Whether the mean gradient is tested for NaN and infinity where no computed norm does it
-  /// anyway, and steps are skipped where it fails. Without, such a gradient destroys the weights. A
+  /// Whether the mean gradient is tested for NaN and infinity, unless a computed norm does so
+  /// anyway, and steps that fail are skipped. If false, such a gradient destroys the weights. A
   /// scaled loss is always tested.
   bool check_finite = true;
-  /// Steps in a row without a finite gradient or, where the loss is scaled, with a gradient of
-  /// zero, after which the run ends with an error. Unit: steps. Range: 1 or more, else
-  /// usage_error.
+  /// Consecutive steps without a finite gradient or, if the loss is scaled, with a zero gradient,
+  /// after which the run ends with an error. Unit: steps. Range: 1 or more, else usage_error.
   int max_nonfinite_steps = 20;
-  /// Share of 500 consecutive steps (0 to 499, 500 to 999, …) above which steps without finite
-  /// gradient end the run, too; 1: never. Range: 0 to 1, else usage_error.
+  /// Share of 500 consecutive steps (0 to 499, 500 to 999, …) without a finite gradient above which
+  /// the run also ends; 1: never. Range: 0 to 1, else usage_error.
   double max_nonfinite_share = 0.2;
   /// Whether construction fails with an error if momentum diverges on the reducer's topology
   /// (train/checks/stability_check.hpp).
   bool check_stability = true;
-  /// Consecutive ranks over whose samples batch norm takes its statistics (Ying et al., 2018),
-  /// fewer in the last group if it does not divide the ranks; 0: all (SyncBatchNorm). Unit: ranks.
-  /// Range: 0 to the ranks of the run, else usage_error. Those of all over `native<nccl>` are
-  /// summed on the GPU in stream order; otherwise each layer has three small exchanges of the
-  /// host's, on a GPU below fp64 two.
+  /// Consecutive ranks whose samples share batch-norm statistics (Ying et al., 2018), fewer in the
+  /// last group if it does not divide the ranks; 0: all (SyncBatchNorm). Unit: ranks. Range: 0 to
+  /// the ranks of the run, else usage_error. For all ranks over `native<nccl>` they are summed on
+  /// the GPU in stream order; otherwise each layer needs three small exchanges by the host, or two
+  /// on a GPU below fp64.
   int batch_norm_over = 1;
-  /// Whether each step measures the gradient noise scale (gradient_noise.hpp), by one more norm of
-  /// this rank's gradient. `fit` reports it in step_record::noise. Range: true only with two ranks
-  /// or more, an optimizer that averages gradients, and check_finite, else usage_error.
+  /// Whether each step measures the gradient noise scale (gradient_noise.hpp), with an additional
+  /// norm of this rank's gradient. `fit` reports it in step_record::noise. Range: true only with
+  /// two ranks or more, an optimizer that averages gradients, and check_finite, else usage_error.
   bool measure_gradient_noise = false;
   /// Seed of the initial weights and of dropout. Range: any.
   std::uint64_t seed = 0;
-  /// The factor on the loss, for precisions that scale it (fp16).
+  /// Loss scaling, for precisions that use it (fp16).
   detail::train::loss_scaling loss_scaling{};
-  /// Tensors that are frozen, by the beginnings of their names: "conv1, bn1, layer1"
-  /// (frozen_layers.hpp). They keep their bits, as do their batch norms' running statistics. Range:
-  /// each the beginning of a tensor's name, with one tensor left to train, else usage_error.
+  /// Frozen tensors, by name prefixes: "conv1, bn1, layer1" (frozen_layers.hpp). They keep their
+  /// bits, as do their batch norms' running statistics. Range: each is the prefix of a tensor's
+  /// name, with one tensor left to train, else usage_error.
   detail::train::frozen_layers freeze{};
 };
 
