@@ -7,6 +7,7 @@
 #include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/comm/reducers/double_tree.hpp>
 #include <cordee/comm/reducers/gathered.hpp>
+#include <cordee/comm/reducers/hierarchical.hpp>
 #include <cordee/comm/reducers/hybrid.hpp>
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/power_sgd.hpp>
@@ -81,6 +82,10 @@ void compose(threads comm) {
   use(hybrid{double_tree{comm}, compressed{ring{comm}, bf16{}}});
 #elif defined(SHARDED_COMPRESSED)
   use(sharded{compressed{ring{comm}, bf16{}}});
+#elif defined(SHARDED_TREES)
+  use(sharded{hierarchical{comm, nodes{2}}});
+#elif defined(SHARDED_NATIVE_WITHOUT_HALVES)
+  use(sharded{native{subgroup{comm, {0, 1}}}});
 #elif defined(POWER_SGD_SHARDED)
   use(power_sgd{sharded{ring{comm}}});
 #elif defined(HYBRID_OF_TWO_COMMUNICATORS)
@@ -96,6 +101,7 @@ void compose(threads comm) {
   static_assert(detail::comm::has_reducer_members<of_top, float, support::emulated>());
 #else
   static_assert(detail::comm::has_reducer_members<ring<self_comm>, float, support::emulated>());
+  use(sharded{hybrid{native{comm}, ring{comm}}});
   use(compressed{hybrid{double_tree{comm}, ring{comm}}, int8{}});
   use(hybrid{double_tree{subgroup{comm, {0, 1}}}, ring{subgroup{comm, {0, 1}}}, 100});
   use(own{comm});

@@ -10,8 +10,8 @@
 // has the mean of its range, the reducer's own within rounding, or to the bit with
 // `.same_bits = true` where the order of a sum does not depend on the cut. The second half reads
 // nothing else, and leaves the same bits on every rank. Nothing is written outside of message and
-// scratch. Ranks are threads. The reducer obeys reducer_laws, too; runs of trainers are compared by
-// same_updates (update_laws.hpp).
+// scratch. Ranks are threads, or what `launch` starts, as in reducer_laws.hpp, whose laws the
+// reducer obeys, too. Runs of trainers are compared by same_updates (update_laws.hpp).
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,10 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/reducers/sharded.hpp>
@@ -45,34 +48,32 @@ struct shard_law_options {
 
 namespace detail::testing {
 
-/// What one rank has of a message: its range; the mean there; all after the second half; the mean
-/// by the reducer inside.
+/// What one rank has of a message of n: its range; the mean there; all after the second half; the
+/// mean by the reducer inside.
 struct shard_record {
   comm::number_range own;
-  std::vector<float> mean, gathered, whole;
-  std::string violations;
+  std::vector<float> mean, gathered, whole;  // (n) each; mean: elsewhere 0
 };
 
 /// Records the shard of n numbers, with guards behind message and scratch.
 template <class R>
-shard_record record_shard(const R& inside, std::size_t n) {
+shard_record record_shard(const R& inside, std::size_t n, report& r) {
   constexpr std::size_t guard = 16;
   constexpr float untouched = 12345;
   const sharded reducer{inside};
-  report r;
-  shard_record out;
+  shard_record out{{}, std::vector<float>(n), std::vector<float>(n), {}};
   const auto x = law_numbers<float>(false, inside.comm.rank(), inside.comm.size(), n);
   out.whole = law_mean<float>(inside, x, r);
   out.own = reducer.own_range(n);
   if (out.own.begin > out.own.end || out.own.end > n) {
     r.expect(false, "own_range(", n, ") is ", out.own.begin, " to ", out.own.end);
-    out.violations = r.violations();
+    out.own = {};
     return out;
   }
   std::vector<float> values = law_mean<float>(reducer, x, r);
   const auto first = static_cast<std::ptrdiff_t>(out.own.begin),
              last = static_cast<std::ptrdiff_t>(out.own.end);
-  out.mean.assign(values.begin() + first, values.begin() + last);
+  std::copy(values.begin() + first, values.begin() + last, out.mean.begin() + first);
   // The second half may not read what is not this rank's.
   std::fill(values.begin(), values.begin() + first, std::numeric_limits<float>::quiet_NaN());
   std::fill(values.begin() + last, values.end(), std::numeric_limits<float>::quiet_NaN());
@@ -82,8 +83,37 @@ shard_record record_shard(const R& inside, std::size_t n) {
     r.expect(values[i] == untouched, "the second half wrote behind a message of ", n, " numbers");
   values.resize(n);
   out.gathered = values;
-  out.violations = r.violations();
   return out;
+}
+
+/// All ranks' records on rank 0, which need not share memory with the others.
+template <class Communicator>
+std::vector<shard_record> gather_records(const Communicator& comm, shard_record own,
+                                         std::size_t n) {
+  std::vector<shard_record> all(static_cast<std::size_t>(comm.size()));
+  all[static_cast<std::size_t>(comm.rank())] = std::move(own);
+  std::vector<send_op<cpu>> out;
+  std::vector<recv_op<cpu>> in;
+  for (int rank = 1; rank < comm.size(); ++rank) {
+    if (comm.rank() != 0 && comm.rank() != rank) continue;
+    shard_record& record = all[static_cast<std::size_t>(rank)];
+    const auto transfer = [&](auto* data, std::size_t size) {
+      const span_on<std::byte, cpu> bytes{reinterpret_cast<std::byte*>(data), size};
+      if (comm.rank() == 0)
+        in.push_back({rank, bytes});
+      else
+        out.push_back({0, bytes});
+    };
+    transfer(&record.own, sizeof record.own);
+    for (auto* const numbers : {&record.mean, &record.gathered, &record.whole}) {
+      numbers->resize(n);
+      transfer(numbers->data(), n * sizeof(float));
+    }
+  }
+  comm.duplicate(comm::agreement_context)
+      .exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
+                cpu::stream{});
+  return all;
 }
 
 /// What the ranks' records of n numbers violate.
@@ -97,8 +127,6 @@ inline void compare_shards(const std::vector<shard_record>& all, std::size_t n,
   for (int rank = 0; rank < ranks; ++rank) {
     const shard_record& one = all[static_cast<std::size_t>(rank)];
     const auto what = concat("rank ", rank, " of ", ranks, ", ", n, " numbers");
-    r.expect(one.violations.empty(), what, ": ", one.violations);
-    if (one.gathered.size() != n) return;
     const auto [begin, end] = one.own;
     r.expect(begin % unit == 0 && end % unit == 0, what, ": its range is not of whole units of ",
              unit, " numbers: ", begin, " to ", end);
@@ -107,9 +135,10 @@ inline void compare_shards(const std::vector<shard_record>& all, std::size_t n,
                    options.largest_share(ranks) * static_cast<double>(n) + unit,
                what, ": it owns ", end - begin);
     for (std::size_t k = begin / unit; k < end / unit; ++k) ++owners[k];
-    r.expect(std::equal(one.mean.begin(), one.mean.end(),
-                        one.gathered.begin() + static_cast<std::ptrdiff_t>(begin)),
-             what, ": the second half changed its own range");
+    const auto first = static_cast<std::ptrdiff_t>(begin), last = static_cast<std::ptrdiff_t>(end);
+    r.expect(
+        std::equal(one.mean.begin() + first, one.mean.begin() + last, one.gathered.begin() + first),
+        what, ": the second half changed its own range");
     r.expect(cordee::same_bits(one.gathered, all[0].gathered), what,
              ": the second half left other bits than on rank 0");
     if (options.same_bits)
@@ -129,23 +158,24 @@ inline void compare_shards(const std::vector<shard_record>& all, std::size_t n,
 
 }  // namespace detail::testing
 
-/// The laws of make(comm), a reducer with can_shard, over threads.
-template <class Make>
-std::string shard_laws(const Make& make, const shard_law_options& options = {}) {
-  static_assert(detail::comm::Shardable<std::invoke_result_t<Make, threads>>,
+/// The laws of make(comm), a reducer with can_shard, over threads or what `launch` starts.
+template <class Communicator = threads, class Make, class Launch = detail::testing::launch_threads>
+std::string shard_laws(const Make& make, const shard_law_options& options = {},
+                       const Launch& launch = {}) {
+  static_assert(detail::comm::Shardable<std::invoke_result_t<Make, Communicator>>,
                 "shard_laws: a reducer whose halves run apart declares can_shard = true");
-  detail::testing::report r;
+  namespace laws = detail::testing;
+  laws::report r;
   for (const int ranks : options.ranks)
-    for (const std::size_t units : {0, 1, 2, 7, 33}) {
+    for (const std::size_t units : {0u, 1u, 2u, 7u, 33u}) {
       const std::size_t n = units * detail::comm::shard_unit;
-      std::vector<detail::testing::shard_record> all(static_cast<std::size_t>(ranks));
-      threads::launch(ranks,
-                      [&](threads comm) {
-                        all[static_cast<std::size_t>(comm.rank())] =
-                            detail::testing::record_shard(make(comm), n);
-                      },
-                      {.deadline = options.deadline});
-      detail::testing::compare_shards(all, n, options, r);
+      launch(
+          ranks,
+          [&](Communicator comm) {
+            const auto all = laws::gather_records(comm, laws::record_shard(make(comm), n, r), n);
+            if (comm.rank() == 0) laws::compare_shards(all, n, options, r);
+          },
+          options.deadline);
       if (const std::string violations = r.violations(); !violations.empty()) return violations;
     }
   return {};

@@ -4,6 +4,7 @@
 // Messages between ranks in the laws of transports: vectors of float.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -27,6 +28,9 @@ void exchange(const Communicator& comm, const std::vector<send_op<cpu>>& out,
   comm.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
                 cpu::stream{});
 }
+/// Lengths of messages: none, fewer numbers than ranks, than a unit of 64 for each, and long ones.
+inline constexpr std::array<std::size_t, 8> law_lengths{0, 1, 7, 64, 1000, 1024, 5003, 70'001};
+
 /// n thirds of integers, other ones on each rank; their sums depend on the order.
 inline message thirds(int rank, std::size_t n) {
   message x(n);

@@ -10,14 +10,14 @@
 // Every rank receives from every rank, itself included, whatever the order of the lists; messages
 // between a pair keep their order; contexts are independent, two at a time unless
 // concurrent_contexts is false; a message of another size than expected is an error; exchange_add
-// has the bits of an exchange and an addition; a native mean has the same bits everywhere; any
-// source is received from (any_source.hpp); a rank that waits for one that has thrown, left or
+// has the bits of an exchange and an addition; a native mean has the same bits everywhere, and its
+// halves divide it among the ranks and gather it (native_mean.hpp); any source is received from
+// (any_source.hpp); a rank that waits for one that has thrown, left or
 // stopped responding throws an error that names it, within the deadline.
 #pragma once
 
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -29,6 +29,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/testing/any_source.hpp>
 #include <cordee/testing/concurrently.hpp>
+#include <cordee/testing/native_mean.hpp>
 #include <cordee/testing/report.hpp>
 #include <cordee/testing/same_bits.hpp>
 #include <cordee/testing/test_messages.hpp>
@@ -46,8 +47,6 @@ struct transport_law_options {
 };
 
 namespace detail::testing {
-
-inline constexpr std::array<std::size_t, 6> law_lengths{0, 1, 7, 1000, 5003, 70'001};
 
 template <class Communicator>
 void check_all_pairs(const Communicator& comm, report& r) {
@@ -143,38 +142,6 @@ void check_exchange_add(const Communicator& comm, report& r) {
   }
 }
 
-// Rank 0's numbers on every rank.
-template <class Communicator>
-message broadcast_message(const Communicator& comm, message x) {
-  std::vector<send_op<cpu>> out;
-  std::vector<recv_op<cpu>> in;
-  if (comm.rank() != 0) in.push_back(receive_from(0, x));
-  for (int peer = 1; comm.rank() == 0 && peer < comm.size(); ++peer)
-    out.push_back(send_to(peer, x));
-  exchange(comm, out, in);
-  return x;
-}
-
-template <class Communicator>
-void check_native_mean(const Communicator& comm, report& r) {
-  const int p = comm.size(), rank = comm.rank();
-  for (int repetition = 0; repetition < 3; ++repetition)
-    for (const std::size_t n : law_lengths) {
-      message x = thirds(rank, n);
-      std::vector<double> mean(n);
-      for (int peer = 0; peer < p; ++peer) {
-        const message y = thirds(peer, n);
-        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(y[i]) / p;
-      }
-      comm.mean(span_on<float, cpu>{x.data(), n}, cpu::stream{});
-      for (std::size_t i = 0; i < n; ++i)
-        r.expect(std::abs(static_cast<double>(x[i]) - mean[i]) <= 1e-6 * (1 + std::abs(mean[i])),
-                 "rank ", rank, ": the native mean is ", x[i], ", not ", mean[i]);
-      r.expect(same_bits(broadcast_message(comm, x), x), "rank ", rank, ": the native mean of ", n,
-               " numbers has other bits than rank 0's");
-    }
-}
-
 /// The message of what launch(ranks, f, deadline) threw; empty if it returned.
 template <class Launch, class F>
 std::string message_thrown(const Launch& launch, int ranks, const F& f,
@@ -250,6 +217,8 @@ std::string transport_laws(const Launch& launch, const transport_law_options& op
       laws::check_exchange_add(comm, r);
     if constexpr (detail::comm::NativeMeanOn<communicator_type, float, cpu>)
       laws::check_native_mean(comm, r);
+    if constexpr (detail::comm::NativeHalvesOn<communicator_type, float, cpu>)
+      laws::check_native_halves(comm, r);
     if constexpr (detail::comm::AnySource<communicator_type>) laws::check_any_source(comm, r);
   };
   const auto receive_from_last = [](auto comm) {
@@ -265,6 +234,23 @@ std::string transport_laws(const Launch& launch, const transport_law_options& op
     } else {
       laws::message x(4);
       laws::exchange(comm, {laws::send_to(comm.size() - 1, x)}, {});
+    }
+  };
+  const auto gather_or_receive = [&](auto comm) {
+    if constexpr (detail::comm::NativeHalvesOn<decltype(comm), float, cpu>) {
+      laws::message x(1000);
+      const span_on<float, cpu> values{x.data(), x.size()};
+      comm.all_gather(values, cpu::stream{});
+    } else {
+      receive_from_last(comm);
+    }
+  };
+  const auto reduce_scatter_or_receive = [&](auto comm) {
+    if constexpr (detail::comm::NativeHalvesOn<decltype(comm), float, cpu>) {
+      laws::message x(1000);
+      comm.reduce_scatter_mean(span_on<float, cpu>{x.data(), x.size()}, cpu::stream{});
+    } else {
+      receive_from_last(comm);
     }
   };
   const auto receive_from_any = [&](auto comm) {
@@ -290,6 +276,10 @@ std::string transport_laws(const Launch& launch, const transport_law_options& op
       check(receive_from_last, "a receive");
       check(mean_or_send_to_last, "a mean, or a send");
       check(receive_from_any, "a receive from any source");
+      if (kind == laws::fault::leaves)
+        check(gather_or_receive, "an all-gather, or a receive");
+      else
+        check(reduce_scatter_or_receive, "a reduce-scatter, or a receive");
     }
   }
   return r.violations();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL itself, on a GPU: one rank, two ranks on one GPU, which is an error, and, where there are
-// several GPUs, a ring and NCCL's mean. Skipped without a GPU; scripts/gpu-check runs it.
+// several GPUs, a ring, NCCL's mean and its halves. Skipped without a GPU; scripts/gpu-check runs it.
 #include <string>
 #include <vector>
 
@@ -10,6 +10,7 @@
 
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/transports/nccl.hpp>
 #include <cordee/comm/transports/threads.hpp>
 #include <cordee/cordee.cuh>
@@ -20,6 +21,7 @@ using namespace cordee::detail::comm;
 
 static_assert(TransportOn<nccl, gpu> && TransportOn<nccl, cpu> && Abortable<nccl>);
 static_assert(FusedAddOn<nccl, float, gpu> && NativeMeanOn<nccl, float, gpu>);
+static_assert(NativeHalvesOn<nccl, float, gpu>);
 static_assert(ReducerOn<ring<nccl>, float, gpu> && ReducerOn<native<nccl>, float, gpu>);
 
 namespace {
@@ -54,13 +56,14 @@ template <class Reducer>
 float mean_of_ranks(const Reducer& reducer) {
   const gpu device;
   const auto s = device.make_stream();
-  constexpr std::size_t n = 10'000;
+  constexpr std::size_t n = 9'984;  // 156 units of 64
   std::vector<float> x(n, static_cast<float>(reducer.comm.rank()));
   buffer<float, gpu> values(device, n);
   buffer<std::byte, gpu> scratch(device, reducer.template scratch<float>(n));
   device.copy(values.span().data, x.data(), n * sizeof(float), s);
   reducer.mix(bucket_view<float, gpu, 0>{nullptr, values.span(), {}, scratch.span()}, step_info{},
               s);
+  if constexpr (ShardsUpdate<Reducer>) reducer.template gather<float, gpu>(values.span(), s);
   device.copy(x.data(), values.span().data, n * sizeof(float), s);
   device.finish(s);
   return x.front() == x.back() ? x.front() : -1;
@@ -111,5 +114,6 @@ TEST_CASE("nccl: over several GPUs a ring and NCCL compute the same mean") {
   CHECK(launch_error(ranks, [ranks](nccl comm) {
           CHECK(mean_of_ranks(ring{comm}) == static_cast<float>(ranks - 1) / 2);
           CHECK(mean_of_ranks(native{comm}) == static_cast<float>(ranks - 1) / 2);
+          CHECK(mean_of_ranks(sharded{native{comm}}) == static_cast<float>(ranks - 1) / 2);
         }) == "");
 }

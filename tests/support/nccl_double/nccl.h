@@ -7,7 +7,7 @@
 // communicator is no longer in progress, and a captured sum in its graph; the average is a sum of
 // multiples by 1/p; ranks on one GPU wait forever; memory of a pool that a peer's GPU may not
 // access is an error. The doubles of the runtime beside it say how work is enqueued
-// (nccl_double/cuda_runtime_api.h, nccl_counting/nccl.h).
+// (nccl_double/cuda_runtime_api.h, nccl_counting/nccl.h). Collectives are in collectives.hpp.
 #pragma once
 
 #include <atomic>
@@ -71,10 +71,9 @@ struct rank_group {
   std::map<std::pair<int, int>, std::deque<message>> channels;  // by sender and receiver
   struct sum {
     std::map<int, const void*> contributions;
-    std::size_t size = 0;
     int readers = 0;
   };
-  std::map<int, sum> sums;  // by number
+  std::map<std::pair<int, int>, sum> sums;  // by number and kind: others wait forever
   int finalizing = 0;
 
   static std::shared_ptr<rank_group> of(const ncclUniqueId& id) {
@@ -121,6 +120,7 @@ struct group {
   bool open = false;
   ncclComm_t comm = nullptr;
   std::vector<operation> operations;
+  std::deque<std::function<void()>> collectives;
 };
 inline thread_local group current_group;
 
@@ -213,38 +213,6 @@ inline void run(rank_group& all, int rank, const std::vector<operation>& operati
         if (!m.copy) m.size = 0;
 }
 
-template <class Real>
-void mean_of(const rank_group::sum& from, Real* out, std::size_t n, ncclRedOp_t op, int ranks) {
-  std::vector<Real> total(n);
-  const Real factor = op == ncclAvg ? static_cast<Real>(1.0 / ranks) : Real{1};
-  for (const auto& [rank, x] : from.contributions)
-    for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<const Real*>(x)[i] * factor;
-  std::memcpy(out, total.data(), n * sizeof(Real));
-}
-
-inline void run_sum(rank_group& all, int rank, int ranks, int number, void* x, std::size_t n,
-                    ncclDataType_t type, ncclRedOp_t op, const std::atomic<bool>& aborted) {
-  const std::size_t size = n * (type == ncclFloat64 ? 8 : 4);
-  const std::vector<char> own(static_cast<char*>(x), static_cast<char*>(x) + size);
-  std::unique_lock lock(all.mutex);
-  rank_group::sum& sum = all.sums[number];
-  sum.contributions[rank] = own.data();
-  sum.size = size;
-  all.changed.notify_all();
-  const auto wait = [&](auto ready) {
-    while (!aborted && !ready()) all.changed.wait_for(lock, std::chrono::milliseconds(20));
-    return !aborted;
-  };
-  if (!wait([&] { return static_cast<int>(sum.contributions.size()) == ranks; })) return;
-  if (type == ncclFloat64)
-    mean_of(sum, static_cast<double*>(x), n, op, ranks);
-  else
-    mean_of(sum, static_cast<float*>(x), n, op, ranks);
-  ++sum.readers;
-  all.changed.notify_all();
-  wait([&] { return sum.readers == ranks; });
-}
-
 }  // namespace nccl_double
 
 inline const char* ncclGetErrorString(ncclResult_t r) {
@@ -316,36 +284,14 @@ inline ncclResult_t ncclGroupEnd() {
   if (!group.open) return ncclInvalidUsage;
   if (group.comm == nullptr) return ncclSuccess;
   ncclComm_t const comm = group.comm;
+  for (auto& collective : group.collectives) comm->in_progress.push_back(std::move(collective));
+  if (group.operations.empty()) return ncclInProgress;
   const nccl_double::in_flight kernel(nccl_double::current_gpu(), comm);
   comm->in_progress.push_back([comm, kernel, operations = std::move(group.operations)] {
     nccl_double::enqueue(operations.front().s, [all = comm->all, rank = comm->rank, kernel,
                                                 operations, aborted = comm->aborted] {
       nccl_double::run(*all, rank, operations, *aborted);
     });
-  });
-  return ncclInProgress;
-}
-inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDataType_t type,
-                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t s) {
-  if (in != x) return ncclInvalidArgument;
-  if (!nccl_double::accessible(*comm->all, x)) return ncclUnhandledCudaError;
-  if (nccl_double::is_registered(*comm, x)) ++nccl_double::registered_means;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaStreamIsCapturing(s, &status);
-  if (status != cudaStreamCaptureStatusNone) {  // in the graph when no longer in progress
-    comm->in_progress.push_back(
-        [s, captured = comm->captured] { nccl_double::capture_mean(s, captured); });
-    return ncclInProgress;
-  }
-  nccl_double::capture_mean(s, comm->captured);  // counts it
-  if (!nccl_double::computes_means) return ncclInProgress;
-  const nccl_double::in_flight kernel(nccl_double::current_gpu(), comm);
-  comm->in_progress.push_back([=, number = comm->sums++] {
-    nccl_double::enqueue(
-        s, [=, all = comm->all, rank = comm->rank, ranks = comm->ranks, aborted = comm->aborted] {
-          (void)kernel;
-          nccl_double::run_sum(*all, rank, ranks, number, x, n, type, op, *aborted);
-        });
   });
   return ncclInProgress;
 }
@@ -404,3 +350,5 @@ inline ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ++nccl_double::aborts;
   return ncclSuccess;
 }
+
+#include "tests/support/nccl_double/collectives.hpp"

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
@@ -56,6 +57,7 @@ constexpr auto shard_of = [](auto make, bool masters = false) {
 };
 constexpr auto over_ring = [](threads comm) { return ring{comm}; };
 constexpr auto over_two_shot = [](threads comm) { return two_shot{comm}; };
+constexpr auto over_native = [](threads comm) { return native{comm}; };
 constexpr auto over_halving = [](threads comm) { return halving_doubling{comm}; };
 
 template <class O, class Make>
@@ -93,6 +95,7 @@ void is_near(const O& optimizer, const Make& make, std::int64_t poisoned = -1,
 TEST_CASE("sharded: element-wise optimizers have the bits of unsharded ones") {
   has_the_bits(sgd{.momentum = 0.9, .weight_decay = 0.01}, over_halving);
   has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot);
+  has_the_bits(adamw{.weight_decay = 0.1}, over_native, 1);
 }
 
 TEST_CASE("sharded: master weights, too, whose plane the gradients overwrite") {

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/reducers/halving_doubling.hpp>
+#include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
@@ -107,6 +108,7 @@ constexpr auto shard_of = [](auto make, bool masters = false) {
 };
 constexpr auto over_ring = [](threads comm) { return ring{comm}; };
 constexpr auto over_two_shot = [](threads comm) { return two_shot{comm}; };
+constexpr auto over_native = [](threads comm) { return native{comm}; };
 constexpr auto over_halving = [](threads comm) { return halving_doubling{comm}; };
 
 template <class P, class O, class Make>
@@ -145,6 +147,7 @@ void is_near(const O& optimizer, const Make& make, bool masters = false,
 TEST_CASE("sharded on a GPU, emulated: element-wise optimizers have the bits of unsharded ones") {
   has_the_bits<fp32>(sgd{.momentum = 0.9, .weight_decay = 0.01}, over_halving);
   has_the_bits<fp16>(adamw{.weight_decay = 0.1}, over_two_shot);
+  has_the_bits<fp16>(sgd{.momentum = 0.9}, over_native, true, 1);
 }
 
 TEST_CASE("sharded on a GPU, emulated: master weights, and a step that one rank has a NaN in") {

@@ -7,13 +7,15 @@
 //   x <- mean of x, by `small` for up to `threshold` numbers, by `large` for more
 //
 // Few steps win where latency does, few bytes where bandwidth does; where they break even depends
-// on the machine, so measure it.
+// on the machine, so measure it. `sharded` takes it if both have halves: hybrid{two_shot{comm},
+// ring{comm}}.
 #pragma once
 
 #include <concepts>
 #include <string>
 
 #include <cordee/comm/reducers/reducer.hpp>
+#include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/precision/precision.hpp>
@@ -31,6 +33,9 @@ struct hybrid {
   /// Whether either reducer needs a single message: all numbers of a step then have one length.
   static constexpr bool single_message =
       detail::comm::SingleMessage<Small> || detail::comm::SingleMessage<Large>;
+  /// If both reducers have halves: the length of a bucket chooses its ranges, too.
+  static constexpr bool can_shard =
+      detail::comm::Shardable<Small> && detail::comm::Shardable<Large>;
   static_assert(std::same_as<communicator_type, typename Large::communicator_type>,
                 "hybrid: both reducers must have communicators of the same type");
   static_assert(Small::slots == 0 && Large::slots == 0,
@@ -47,8 +52,12 @@ struct hybrid {
   /// Scratch that suffices for any message of up to n numbers.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    const std::size_t of_small = small.template scratch<Real>(std::min(n, threshold));
-    return n <= threshold ? of_small : std::max(of_small, large.template scratch<Real>(n));
+    if (n <= threshold) return small.template scratch<Real>(n);
+    // `sharded` asks for more numbers than it sends, since its chunks are of whole units.
+    const std::size_t more =
+        can_shard ? static_cast<std::size_t>(comm.size()) * detail::comm::shard_unit : 0;
+    return std::max(small.template scratch<Real>(std::min(n, threshold + more)),
+                    large.template scratch<Real>(n));
   }
   /// As the reducer chosen for that length.
   template <Precision P>
@@ -65,7 +74,31 @@ struct hybrid {
     else
       large.mix(m, info, s);
   }
-  /// See exact_method. Requires it of both reducers.
+  /// The numbers of a message of n that are this rank's, by the reducer of that length.
+  [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const
+    requires can_shard
+  {
+    return n <= threshold ? sharded<Small>{small}.own_range(n) : sharded<Large>{large}.own_range(n);
+  }
+  /// This rank's range <- the mean.
+  template <class Real, Device D>
+    requires can_shard
+  void reduce_scatter(bucket_view<Real, D, 0> m, typename D::stream s) const {
+    if (m.values.size <= threshold)
+      sharded<Small>{small}.mix(m, step_info{}, s);
+    else
+      sharded<Large>{large}.mix(m, step_info{}, s);
+  }
+  /// x <- every rank's range of it.
+  template <class Real, Device D>
+    requires can_shard
+  void all_gather(span_on<Real, D> x, typename D::stream s) const {
+    if (x.size <= threshold)
+      sharded<Small>{small}.gather(x, s);
+    else
+      sharded<Large>{large}.gather(x, s);
+  }
+  /// See exact_method. Requires that both reducers have it.
   template <Precision P, class Real, Device D>
     requires detail::comm::CompressibleOn<Small, P, Real, D> &&
              detail::comm::CompressibleOn<Large, P, Real, D>

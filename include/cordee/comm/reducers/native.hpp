@@ -5,6 +5,9 @@
 // threads).
 //
 //   x <- (x_0 + x_1 + ... + x_{p-1}) / p, in an order that the transport chooses
+//
+// `sharded` runs the transport's reduce-scatter and all-gather apart, where it has them
+// (ncclReduceScatter and ncclAllGather); their sums may be in another order than the mean's.
 #pragma once
 
 #include <string>
@@ -19,6 +22,8 @@ template <class Communicator>
 struct native : reducer_base<Communicator> {
   /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
+  /// Whether the transport has the halves of its mean: `sharded{native{comm}}`.
+  static constexpr bool can_shard = detail::comm::HasOwnRange<Communicator>;
 
   /// 0: the transport has its own memory.
   template <class Real>
@@ -36,6 +41,25 @@ struct native : reducer_base<Communicator> {
     requires detail::comm::EnqueuedMeanOn<Communicator, Real, D>
   void enqueue(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     this->comm.enqueue_mean(m.values, s);
+  }
+
+  /// The numbers of a message of n whose mean reduce_scatter() leaves: the transport's choice.
+  [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const
+    requires can_shard
+  {
+    return this->comm.own_range(n);
+  }
+  /// This rank's range <- the mean.
+  template <class Real, Device D>
+    requires detail::comm::NativeHalvesOn<Communicator, Real, D>
+  void reduce_scatter(bucket_view<Real, D, 0> m, typename D::stream s) const {
+    this->comm.reduce_scatter_mean(m.values, s);
+  }
+  /// x <- every rank's range of it.
+  template <class Real, Device D>
+    requires detail::comm::NativeHalvesOn<Communicator, Real, D>
+  void all_gather(span_on<Real, D> x, typename D::stream s) const {
+    this->comm.all_gather(x, s);
   }
 
   /// One line for logs.

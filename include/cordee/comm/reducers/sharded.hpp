@@ -79,8 +79,10 @@ struct sharded {
   static constexpr bool shards_update = true;  ///< Ranks hold parts of the optimizer's slots.
   static_assert(detail::comm::Shardable<R>,
                 "sharded: the reducer inside has no reduce-scatter that leaves each rank its part "
-                "of an exact mean: use ring, torus_ring, halving_doubling or two_shot. Wires that "
-                "round (compressed), gossip and servers have none, and in a tree rank 0 would own "
+                "of an exact mean: use ring, torus_ring, halving_doubling or two_shot, native over "
+                "a transport that has the halves (threads, nccl), or a hybrid of such reducers; "
+                "for hierarchical use torus_ring with a row for each node. Wires that round "
+                "(compressed), gossip and servers have none, and in a tree rank 0 would own "
                 "everything");
 
   R reducer;  ///< The reducer inside: one with `can_shard`; others do not compile.

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <span>
 
+#include <cordee/comm/transports/number_range.hpp>
 #include <cordee/comm/transports/transport.hpp>
-#include <cordee/core/segment.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -22,26 +22,7 @@ struct chunk_range {
   int first, last;
 };
 
-namespace detail::comm {
-
-/// Where chunk `i` of `count` begins in n numbers; sizes differ by at most one.
-constexpr std::size_t chunk_start(std::size_t n, int i, int count) {
-  return n * static_cast<std::size_t>(i) / static_cast<std::size_t>(count);
-}
-
-/// Numbers begin .. end-1 of a message.
-struct number_range {
-  std::size_t begin = 0, end = 0;
-  [[nodiscard]] std::size_t size() const { return end - begin; }
-};
-
-/// Ranges of ranks are cut at multiples of so many numbers, as segments are: the tail of a SIMD
-/// loop is then the one that it has without cuts, and so are its bits.
-inline constexpr std::size_t shard_unit = core::segment_alignment;
-
-}  // namespace detail::comm
-
-/// Peer for a direction that a hop does not use.
+/// The peer of the direction that a hop does not use.
 inline constexpr int no_peer = -1;
 
 namespace detail::comm {

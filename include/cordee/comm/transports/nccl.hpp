@@ -23,6 +23,7 @@
 
 #include <cordee/comm/failure/failure.hpp>
 #include <cordee/comm/transports/nccl/registered_memory.hpp>
+#include <cordee/comm/transports/nccl/staging.hpp>
 #include <cordee/comm/transports/nccl/world.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -46,50 +47,6 @@ struct nccl_options {
   /// The GPU of this rank; if negative, the one of its local rank. Range: a GPU that is visible to
   /// this process and that no other rank has, else error.
   int device = -1;
-};
-
-/// Transfers of host memory, staged through the GPU's on a stream of the context.
-class nccl_staging {
- public:
-  explicit nccl_staging(nccl_context& context) : context_(context), s_(context.staging_stream()) {}
-
-  void exchange(nccl_transfers receives, nccl_transfers sends) const {
-    std::size_t size = 0;
-    for (const auto transfers : {receives, sends})
-      for (const nccl_transfer& t : transfers) size += t.size;
-    std::byte* next = context_.staging_memory(size);
-    const auto on_gpu = [&](nccl_transfers host) {
-      std::vector<nccl_transfer> transfers(host.begin(), host.end());
-      for (nccl_transfer& t : transfers) t.data = std::exchange(next, next + t.size);
-      return transfers;
-    };
-    const auto gpu_receives = on_gpu(receives), gpu_sends = on_gpu(sends);
-    for (std::size_t i = 0; i < sends.size(); ++i)
-      copy(gpu_sends[i].data, sends[i].data, sends[i].size);
-    context_.exchange(gpu_receives, gpu_sends, s_);
-    for (std::size_t i = 0; i < receives.size(); ++i)
-      copy(receives[i].data, gpu_receives[i].data, receives[i].size);
-    device::cuda_check(cudaStreamSynchronize(s_), "cudaStreamSynchronize");
-  }
-
-  /// n elements of `width` bytes.
-  void all_reduce(void* x, std::size_t n, std::size_t width, ncclDataType_t type,
-                  ncclRedOp_t op) const {
-    std::byte* const staging = context_.staging_memory(n * width);
-    copy(staging, x, n * width);
-    context_.all_reduce(staging, n, type, op, s_);
-    copy(x, staging, n * width);
-    device::cuda_check(cudaStreamSynchronize(s_), "cudaStreamSynchronize");
-  }
-
- private:
-  void copy(void* to, const void* from, std::size_t size) const {
-    if (size != 0)
-      device::cuda_check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, s_), "cudaMemcpyAsync");
-  }
-
-  nccl_context& context_;
-  cudaStream_t s_;
 };
 
 }  // namespace detail::comm
@@ -187,13 +144,40 @@ class nccl {
   template <std::floating_point Real, Device D>
     requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
   void mean(span_on<Real, D> x, typename D::stream s) const {
-    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::mean: float and double only");
+    const detail::comm::number_range all{0, x.size};
     reduce_mean(x, s, [&](ncclRedOp_t op) {
-      if constexpr (D::host_memory)
-        detail::comm::nccl_staging(context()).all_reduce(x.data, x.size, sizeof(Real), type<Real>,
-                                                         op);
-      else
-        context().all_reduce(x.data, x.size, type<Real>, op, s.handle);
+      on_gpu(x, s, all, all, [&](void* data, cudaStream_t on) {
+        context().collective("ncclAllReduce", "a mean", x.size, on,
+                             [&](auto& c) { c.all_reduce(data, x.size, type<Real>(), op, on); });
+      });
+    });
+  }
+  /// This rank's numbers of n: a chunk of whole units of 64, of one length for all ranks, as NCCL's
+  /// collectives require; the last rank also has the remainder, fewer than one unit a rank.
+  [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const {
+    return detail::comm::equal_range(n, rank(), size());
+  }
+  /// This rank's range <- its mean, in place, rounded as in mean(); NCCL may add the summands in
+  /// another order. Blocks until it is complete. The rest is undefined.
+  template <std::floating_point Real, Device D>
+    requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
+  void reduce_scatter_mean(span_on<Real, D> x, typename D::stream s) const {
+    const auto own = own_range(x.size);
+    reduce_mean(x.subspan(own.begin, own.size()), s, [&](ncclRedOp_t op) {
+      on_gpu(x, s, {0, x.size}, own, [&](void* data, cudaStream_t on) {
+        context().collective("ncclReduceScatter", "a reduce-scatter", x.size, on,
+                             [&](auto& c) { c.reduce_scatter(chunks(data, x), op, on); });
+      });
+    });
+  }
+  /// x <- every rank's range of it, in place. Blocks until it is complete.
+  template <std::floating_point Real, Device D>
+    requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
+  void all_gather(span_on<Real, D> x, typename D::stream s) const {
+    if (size() == 1) return;
+    on_gpu(x, s, own_range(x.size), {0, x.size}, [&](void* data, cudaStream_t on) {
+      context().collective("ncclAllGather", "an all-gather", x.size, on,
+                           [&](auto& c) { c.all_gather(chunks(data, x), on); });
     });
   }
   /// mean() in the order of the stream, which may be captured in a graph: does not wait for the
@@ -201,17 +185,15 @@ class nccl {
   template <std::floating_point Real, Device D>
     requires detail::device::CudaStream<typename D::stream>
   void enqueue_mean(span_on<Real, D> x, typename D::stream s) const {
-    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::mean: float and double only");
     reduce_mean(x, s, [&](ncclRedOp_t op) {
-      context().enqueue_all_reduce(x.data, x.size, type<Real>, op, s.handle);
+      context().enqueue_all_reduce(x.data, x.size, type<Real>(), op, s.handle);
     });
   }
   /// The sum over ranks, in place, like enqueue_mean.
   template <std::floating_point Real, Device D>
     requires detail::device::CudaStream<typename D::stream>
   void enqueue_sum(span_on<Real, D> x, typename D::stream s) const {
-    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::enqueue_sum: float and double");
-    if (size() > 1) context().enqueue_all_reduce(x.data, x.size, type<Real>, ncclSum, s.handle);
+    if (size() > 1) context().enqueue_all_reduce(x.data, x.size, type<Real>(), ncclSum, s.handle);
   }
   /// Blocks until pending.is_complete(), or throws what became of the enqueued operations:
   /// pending.current() is the number of the one that the GPU executes, 0 for none.
@@ -247,20 +229,38 @@ class nccl {
  private:
   using transfer = detail::comm::nccl_transfer;
   template <class Real>
-  static constexpr ncclDataType_t type = sizeof(Real) == 4 ? ncclFloat32 : ncclFloat64;
+  static consteval ncclDataType_t type() {
+    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl: means of float and double only");
+    return sizeof(Real) == 4 ? ncclFloat32 : ncclFloat64;
+  }
 
   nccl(std::shared_ptr<detail::comm::nccl_world> world, int context)
       : world_(std::move(world)), context_(context) {}
 
-  // all_reduce(op) and, where op is the sum, the division.
-  template <class Real, class D, class AllReduce>
-  void reduce_mean(span_on<Real, D> x, typename D::stream s, const AllReduce& all_reduce) const {
+  // reduce(op) and, where op is the sum, the division of x.
+  template <class Real, class D, class Reduce>
+  void reduce_mean(span_on<Real, D> x, typename D::stream s, const Reduce& reduce) const {
     if (size() == 1) return;
     const bool power_of_two = std::has_single_bit(static_cast<unsigned>(size()));
-    all_reduce(power_of_two ? ncclAvg : ncclSum);
+    reduce(power_of_two ? ncclAvg : ncclSum);
     // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
     using cordee::detail::ops::divide;
     if (!power_of_two) divide(x.size, static_cast<Real>(size()), x.data, s);
+  }
+
+  // x's, of which `data` is a copy, or x.
+  template <class Real, class D>
+  [[nodiscard]] detail::comm::nccl_chunks chunks(void* data, span_on<Real, D> x) const {
+    return {data, x.size, type<Real>(), rank(), size()};
+  }
+  // f(x in GPU memory, stream), which reads the numbers `in` and writes `out`.
+  template <class Real, class D, class F>
+  void on_gpu(span_on<Real, D> x, typename D::stream s, detail::comm::number_range in,
+              detail::comm::number_range out, const F& f) const {
+    if constexpr (D::host_memory)
+      detail::comm::nccl_staging(context()).run(bytes(x), in, out, sizeof(Real), f);
+    else
+      f(x.data, s.handle);
   }
 
   [[nodiscard]] detail::comm::nccl_context& context() const { return world_->context(context_); }

@@ -26,6 +26,14 @@ struct self_comm {
   /// Leaves the numbers as they are.
   template <class Real, Device D>
   void mean(span_on<Real, D>, typename D::stream) const {}
+  /// All of n numbers are this rank's.
+  [[nodiscard]] static detail::comm::number_range own_range(std::size_t n) { return {0, n}; }
+  /// Leaves the numbers as they are.
+  template <class Real, Device D>
+  void reduce_scatter_mean(span_on<Real, D>, typename D::stream) const {}
+  /// Leaves the numbers as they are.
+  template <class Real, Device D>
+  void all_gather(span_on<Real, D>, typename D::stream) const {}
 
   /// Copies the k-th message sent into the k-th received.
   /// @throws usage_error unless both lists have equally many messages, of equal sizes, with rank 0

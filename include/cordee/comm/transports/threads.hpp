@@ -145,11 +145,50 @@ class threads {
     shared.mean_of_gpu_slices<Real>(rank(), x.size, s);
   }
 
-  /// Ends the run: this cause is thrown on every rank that waits now or later.
+  /// This rank's numbers of n: whole units of 64, as many as any other rank's or one more or less.
+  [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const {
+    return detail::comm::balanced_range(n, rank(), size());
+  }
+  /// This rank's range <- its mean, with the bits of mean(); the rest stays.
+  template <class Real, Device D>
+    requires(D::host_memory || GpuStream<typename D::stream>)
+  void reduce_scatter_mean(span_on<Real, D> x, typename D::stream s) const {
+    if (size() == 1) return;
+    with_vectors(x, "a reduce-scatter", s, [&](const detail::comm::shared_mean& shared) {
+      shared.mean_of_range(rank(), own_range(x.size), x.data, s);
+    });
+  }
+  /// x <- every rank's range of it.
+  template <class Real, Device D>
+    requires(D::host_memory || GpuStream<typename D::stream>)
+  void all_gather(span_on<Real, D> x, typename D::stream s) const {
+    if (size() == 1) return;
+    with_vectors(x, "an all-gather", s, [&](const detail::comm::shared_mean& shared) {
+      for (int k = 0; k < size(); ++k) {
+        const detail::comm::number_range r = detail::comm::balanced_range(x.size, k, size());
+        if (k != rank()) shared.copy_range(rank(), k, r, x.data, s);
+      }
+    });
+  }
+
+  /// Ends the run: every rank that waits now or later throws this cause.
   [[gnu::cold]] void abort(const char* why) const { context_.world().fail(rank(), why); }
 
  private:
   explicit threads(detail::comm::thread_context context) : context_(std::move(context)) {}
+
+  // f(what is shared) between two barriers, while every rank's x may be read.
+  template <class Real, Device D, class F>
+  void with_vectors(span_on<Real, D> x, const char* purpose, typename D::stream s,
+                    const F& f) const {
+    if constexpr (!D::host_memory) s.finish();
+    detail::comm::shared_mean& shared = context_.world().mean_of(context_.number());
+    shared.publish_pointer(rank(), x.data, x.size);
+    context_.enter_barrier(shared, bytes(x).size, purpose);
+    const detail::comm::barrier_guard guard{shared, rank()};
+    f(shared);
+    if constexpr (!D::host_memory) s.finish();  // no rank may go on before its copies have ended
+  }
 
   // What the threads of one launch share.
   template <class F>

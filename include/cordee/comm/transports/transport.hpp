@@ -13,6 +13,9 @@
 //     optional member         default         meaning
 //     exchange_add<Real>(out, in, s)    a copy, then a sum   adds what arrives (FusedAddOn)
 //     mean(x, s)              none            an exact mean of its own (NativeMeanOn), for `native`
+//     own_range(n), reduce_scatter_mean(x, s), all_gather(x, s)
+//                             none            the halves of that mean (NativeHalvesOn), for
+//                                             `sharded{native}`
 //     enqueue_mean(x, s), enqueue_sum(x, s), await_enqueued(pending)
 //                             none            that mean, and sums of doubles, as work of a stream,
 //                                             and how the host waits for it (EnqueuedMeanOn)
@@ -42,6 +45,7 @@
 #include <span>
 #include <string>
 
+#include <cordee/comm/transports/number_range.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
@@ -102,6 +106,23 @@ concept NativeMeanOn =
     TransportOn<T, D> && requires(const T t, span_on<Real, D> x, typename D::stream s) {
       { t.mean(x, s) } -> std::same_as<void>;
     };
+
+/// The transport has a range of each message of n numbers for every rank: of whole units where n
+/// is, disjoint, and all of it together.
+template <class T>
+concept HasOwnRange = requires(const T t, std::size_t n) {
+  { t.own_range(n) } -> std::same_as<number_range>;
+};
+
+/// The halves of that mean, in place (ncclReduceScatter, ncclAllGather): reduce_scatter_mean leaves
+/// this rank the mean of its range, and any numbers elsewhere; all_gather leaves every rank each
+/// rank's range. All ranks call both with the same lengths.
+template <class T, class Real, class D>
+concept NativeHalvesOn = NativeMeanOn<T, Real, D> && HasOwnRange<T> &&
+                         requires(const T t, span_on<Real, D> x, typename D::stream s) {
+                           { t.reduce_scatter_mean(x, s) } -> std::same_as<void>;
+                           { t.all_gather(x, s) } -> std::same_as<void>;
+                         };
 
 /// That mean, and sums of doubles, as work of a stream, which may be captured in a graph: to
 /// enqueue them does not wait for the device. await_enqueued(pending) is how the host then waits

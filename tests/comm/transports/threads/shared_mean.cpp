@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <cordee/comm/transports/threads/shared_mean.hpp>
+#include <cordee/device/cpu.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::comm;
@@ -53,6 +55,44 @@ TEST_CASE_TEMPLATE("shared_mean: copies and slices give the mean, summed in the 
       });
       for (const auto& x : copied) CHECK(x == expected);
       for (const auto& y : sliced) CHECK(y == expected);
+    }
+}
+
+TEST_CASE("shared_mean: a range's mean is in its owner's vector alone, and ranges are copied") {
+  for (const int ranks : {1, 2, 3, 5, 8})
+    for (const std::size_t n : {0u, 1u, 63u, 64u, 999u}) {
+      shared_mean mean(ranks);
+      std::vector<std::vector<float>> own;
+      for (int r = 0; r < ranks; ++r) own.emplace_back(n, 1 / static_cast<float>(3 + r));
+      const auto before = own;
+      float expected = before[0].empty() ? 0 : before[0][0];
+      for (int r = 1; r < ranks && n > 0; ++r) expected += before[static_cast<std::size_t>(r)][0];
+      expected /= static_cast<float>(ranks);
+      const auto range_of = [&](int k) { return balanced_range(n, k, ranks); };
+      const auto at_barrier = [&](int r, const auto& f) {
+        auto& x = own[static_cast<std::size_t>(r)];
+        mean.publish_pointer(r, x.data(), n);
+        (void)mean.enter_barrier(r, 30s, never_stop);
+        f(x);
+        mean.exit_barrier(r);
+      };
+      with_ranks(ranks, [&](int r) {
+        at_barrier(r,
+                   [&](auto& x) { mean.mean_of_range(r, range_of(r), x.data(), cpu::stream{}); });
+      });
+      for (int r = 0; r < ranks; ++r) {
+        auto x = before[static_cast<std::size_t>(r)];
+        std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(range_of(r).begin), range_of(r).size(),
+                    expected);
+        CHECK(own[static_cast<std::size_t>(r)] == x);
+      }
+      with_ranks(ranks, [&](int r) {
+        at_barrier(r, [&](auto& x) {
+          for (int k = 0; k < ranks; ++k)
+            if (k != r) mean.copy_range(r, k, range_of(k), x.data(), cpu::stream{});
+        });
+      });
+      for (const auto& x : own) CHECK(x == std::vector<float>(n, expected));
     }
 }
 

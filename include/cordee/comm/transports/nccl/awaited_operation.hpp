@@ -37,6 +37,10 @@ struct nccl_awaited_operation {
   cudaEvent_t started = nullptr;         // its time counts from there
   const char* collective = "";           // what every rank does, where there are no transfers
 
+  /// "contribute 100 elements to a mean", for `collective`.
+  static std::string describe_part(std::size_t n, const char* purpose) {
+    return concat("contribute ", n, " elements to ", purpose);
+  }
   [[nodiscard]] bool is_collective() const { return *collective != '\0'; }
   /// A peer of it that has left the run, or -1.
   [[nodiscard]] int left_peer(const bootstrap_client& control, const rank_assignment& self) const {

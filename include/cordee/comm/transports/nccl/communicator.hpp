@@ -27,6 +27,7 @@
 
 #include <cordee/comm/transports/nccl/memory.hpp>
 #include <cordee/comm/transports/nccl/status.hpp>
+#include <cordee/comm/transports/number_range.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cuda_status.hpp>
 
@@ -43,6 +44,26 @@ inline ncclResult_t nccl_deregister(ncclComm_t comm, void* handle) {
 inline ncclResult_t nccl_register(ncclComm_t, void*, std::size_t, void**) { return ncclSuccess; }
 inline ncclResult_t nccl_deregister(ncclComm_t, void*) { return ncclSuccess; }
 #endif
+
+/// n elements at x in chunks of one length, of which rank r owns the r-th, and the rest, which is
+/// the last rank's (equal_range).
+struct nccl_chunks {
+  nccl_chunks(void* x, std::size_t n, ncclDataType_t element, int rank, int ranks)
+      : chunk_size(equal_chunk(n, ranks)),
+        rest_size(n - chunk_size * static_cast<std::size_t>(ranks)),
+        last_rank(ranks - 1),
+        type(element) {
+    const std::size_t chunk_bytes = chunk_size * (type == ncclFloat64 ? 8 : 4);
+    all = static_cast<std::byte*>(x);
+    own = all + static_cast<std::size_t>(rank) * chunk_bytes;
+    rest = all + static_cast<std::size_t>(ranks) * chunk_bytes;
+  }
+
+  std::byte *all, *own, *rest;        // where they begin
+  std::size_t chunk_size, rest_size;  // elements
+  int last_rank;
+  ncclDataType_t type;
+};
 
 class nccl_communicator {
  public:
@@ -77,16 +98,17 @@ class nccl_communicator {
   }
   void check(ncclResult_t status, std::string_view call) const { nccl_check(status, call, comm_); }
 
-  /// f(check) between ncclGroupStart and ncclGroupEnd, which is called whatever fails.
+  /// f(check) between ncclGroupStart and ncclGroupEnd, which is called whatever fails. `calls`: the
+  /// calls that f makes.
   template <class F>
-  void group(const F& f) const {
+  void group(const char* calls, const F& f) const {
     check(ncclGroupStart(), "ncclGroupStart");
     ncclResult_t first = ncclSuccess;
     f([&](ncclResult_t status) {
       if (first == ncclSuccess && status != ncclInProgress) first = status;
     });
     const ncclResult_t last = ncclGroupEnd();
-    check(first, "ncclSend or ncclRecv");
+    check(first, calls);
     check(last, "ncclGroupEnd");
   }
   void all_reduce(void* x, std::size_t n, ncclDataType_t type, ncclRedOp_t reduction,
@@ -95,6 +117,26 @@ class nccl_communicator {
     device::cuda_check(cudaStreamIsCapturing(s, &status), "cudaStreamIsCapturing");
     captured_ = captured_ || status != cudaStreamCaptureStatusNone;
     check(ncclAllReduce(x, x, n, type, reduction, comm_, s), "ncclAllReduce");
+  }
+
+  /// Each rank's elements <- their sum or average, in place.
+  void reduce_scatter(const nccl_chunks& c, ncclRedOp_t reduction, cudaStream_t s) const {
+    group("ncclReduceScatter or ncclReduce", [&](const auto& check_call) {
+      if (c.chunk_size != 0)
+        check_call(ncclReduceScatter(c.all, c.own, c.chunk_size, c.type, reduction, comm_, s));
+      if (c.rest_size != 0)
+        check_call(
+            ncclReduce(c.rest, c.rest, c.rest_size, c.type, reduction, c.last_rank, comm_, s));
+    });
+  }
+  /// All elements <- each rank's, in place.
+  void all_gather(const nccl_chunks& c, cudaStream_t s) const {
+    group("ncclAllGather or ncclBroadcast", [&](const auto& check_call) {
+      if (c.chunk_size != 0)
+        check_call(ncclAllGather(c.own, c.all, c.chunk_size, c.type, comm_, s));
+      if (c.rest_size != 0)
+        check_call(ncclBroadcast(c.rest, c.rest, c.rest_size, c.type, c.last_rank, comm_, s));
+    });
   }
 
   /// See nccl_memory.

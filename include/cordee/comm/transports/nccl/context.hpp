@@ -66,7 +66,7 @@ class nccl_context {
           reinterpret_cast<std::uint64_t*>(gpu_sizes_.reserve(n * sizeof(std::uint64_t)));
       copy(sizes, sizes_.data(), n, s);
       device::cuda_check(cudaEventRecord(cuda_.started, s), "cudaEventRecord");
-      comm_.group([&](const auto& check) {
+      comm_.group("ncclSend or ncclRecv", [&](const auto& check) {
         for (std::size_t i = 0; i < n; ++i) {
           const bool receive = i < receives.size();
           const nccl_transfer& t = receive ? receives[i] : sends[i - receives.size()];
@@ -89,28 +89,31 @@ class nccl_context {
     });
   }
 
-  /// NCCL's sum or average of n elements over all ranks, in place.
-  void all_reduce(void* x, std::size_t n, ncclDataType_t type, ncclRedOp_t reduction,
-                  cudaStream_t s) {
+  /// start(communicator) of a collective of n elements, which is NCCL's `call`, and adds to
+  /// `purpose`. Blocks until it is complete, or throws.
+  template <class Start>
+  void collective(const char* call, const char* purpose, std::size_t n, cudaStream_t s,
+                  const Start& start) {
     if (n == 0) return;
     guarded(s, [&] {
       device::cuda_check(cudaEventRecord(cuda_.started, s), "cudaEventRecord");
-      const std::string text = describe_mean(n);
+      const std::string text = nccl_awaited_operation::describe_part(n, purpose);
       const nccl_awaited_operation op{.started = cuda_.started, .collective = text.c_str()};
-      comm_.all_reduce(x, n, type, reduction, s);
-      await([&] { return is_idle("ncclAllReduce"); }, op);
+      start(comm_);
+      await([&] { return is_idle(call); }, op);
       device::cuda_check(cudaEventRecord(cuda_.completed, s), "cudaEventRecord");
       await([&] { return is_complete(); }, op);
     });
   }
 
-  /// The same, without a wait for the GPU: returns when NCCL has enqueued it on the stream, or
+  /// NCCL's sum or average of n elements over all ranks, in place, without a wait for the GPU:
+  /// returns when NCCL has enqueued it on the stream, or
   /// where that is being captured, in the graph. What becomes of it, await_enqueued() throws.
   void enqueue_all_reduce(void* x, std::size_t n, ncclDataType_t type, ncclRedOp_t reduction,
                           cudaStream_t s) {
     if (n == 0) return;
     guarded(s, [&] {
-      const std::string text = describe_mean(n);
+      const std::string text = nccl_awaited_operation::describe_part(n, "a mean");
       enqueued_ = true;
       comm_.all_reduce(x, n, type, reduction, s);
       await([&] { return is_idle("ncclAllReduce"); }, {.collective = text.c_str()});
@@ -190,9 +193,6 @@ class nccl_context {
     [[nodiscard]] std::string describe() const { return op.describe_pending(context.context_); }
   };
 
-  static std::string describe_mean(std::size_t n) {
-    return concat("contribute ", n, " elements to a mean");
-  }
   static void copy(std::uint64_t* to, const std::uint64_t* from, std::size_t n, cudaStream_t s) {
     if (n != 0)
       device::cuda_check(cudaMemcpyAsync(to, from, n * sizeof *from, cudaMemcpyDefault, s),

@@ -85,8 +85,10 @@ class thread_context {
     return sender;
   }
 
-  /// Blocks until all ranks have published; throws unless all have published as many bytes.
-  void enter_barrier(shared_mean& shared, std::size_t size_in_bytes) const {
+  /// Blocks until all ranks have published; throws unless all have published as many bytes, to
+  /// `purpose`.
+  void enter_barrier(shared_mean& shared, std::size_t size_in_bytes,
+                     const char* purpose = "a mean") const {
     const auto left_peer = [&] {
       int peer = 0;
       while (peer < world_->size && !world_->has_left(peer)) ++peer;
@@ -109,10 +111,10 @@ class thread_context {
     for (int peer = 0; peer < world_->size; ++peer)
       if (const std::size_t published = shared.published_bytes(rank_, peer);
           published != size_in_bytes)
-        world_->fail_mismatch(rank_, concat("rank ", rank_, " contributes ", size_in_bytes,
-                                            " bytes to a mean on context ", context_, ", rank ",
-                                            peer, " contributes ", published,
-                                            ": the ranks disagree on what they exchange"));
+        world_->fail_mismatch(
+            rank_, concat("rank ", rank_, " contributes ", size_in_bytes, " bytes to ", purpose,
+                          " on context ", context_, ", rank ", peer, " contributes ", published,
+                          ": the ranks disagree on what they exchange"));
   }
 
  private:

@@ -7,6 +7,7 @@
 //           order of ranks, divides, and writes the result to all of them; barrier
 //   short:  every rank publishes a copy; barrier; every rank sums all copies in the same order
 //   GPUs:   as long, whatever the length
+//   halves: rank r writes the mean of its range to its own vector; a gather copies the others'
 //
 // Every element is read p times and written p times. The order of summation is that of the ranks,
 // so results do not depend on lengths or slices.
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/transports/number_range.hpp>
 #include <cordee/comm/transports/threads/spin_then_sleep.hpp>
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/atomic.hpp>
@@ -107,15 +109,28 @@ class alignas(64) shared_mean {
   template <class Real, class S>
   void mean_of_gpu_slices(int rank, std::size_t n, S s) const {
     const auto [first, last] = slice<Real>(rank, n);
-    const std::size_t length = last - first, size = length * sizeof(Real);
-    const device::stream_buffer<Real, S> rows(s, entries_.size() * length);  // (ranks, length)
-    Real* row = rows.data();
-    for (const Real* x : vectors<Real>(rank))
-      s.copy(std::exchange(row, row + length), x + first, size);
-    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
-    mean_of_rows(entries_.size(), length, rows.data(), s);
-    for (Real* x : vectors<Real>(rank)) s.copy(x + first, rows.data(), size);
-    s.finish();
+    mean_of_gpu_vectors<Real>(vectors<Real>(rank), vectors<Real>(rank), first, last, s);
+  }
+
+  /// A range of x, this rank's vector, <- the mean of that range, in host memory or on a GPU. The
+  /// other ranks may do that with other ranges at the same time.
+  template <class Real, class S>
+  void mean_of_range(int rank, number_range range, Real* x, S s) const {
+    if constexpr (GpuStream<S>)
+      mean_of_gpu_vectors<Real>(vectors<Real>(rank), {&x, 1}, range.begin, range.end, s);
+    else
+      mean_in_order<Real>(vectors<Real>(rank), {&x, 1}, range.begin, range.end);
+  }
+  /// A range of x <- that range of rank `owner`'s vector.
+  template <class Real, class S>
+  void copy_range(int rank, int owner, number_range range, Real* x, S s) const {
+    const auto* const from =
+        static_cast<const Real*>(entry_of(owner).published[buffer_of(rank)].data) + range.begin;
+    if (range.size() == 0) return;
+    if constexpr (GpuStream<S>)
+      s.copy(x + range.begin, from, range.size() * sizeof(Real));
+    else
+      std::memcpy(x + range.begin, from, range.size() * sizeof(Real));
   }
 
   void notify_all() { waiter_.notify_all(); }
@@ -198,6 +213,20 @@ class alignas(64) shared_mean {
       for (std::size_t r = 1; r < in.size(); ++r) sum += in[r][first];
       for (Real* y : out) y[first] = sum / p;
     }
+  }
+
+  // The same of vectors on GPUs, by the stream's GPU.
+  template <class Real, class S>
+  static void mean_of_gpu_vectors(const std::vector<Real*>& in, std::span<Real* const> out,
+                                  std::size_t first, std::size_t last, S s) {
+    const std::size_t length = last - first, size = length * sizeof(Real);
+    const device::stream_buffer<Real, S> rows(s, in.size() * length);  // (ranks, length)
+    Real* row = rows.data();
+    for (const Real* x : in) s.copy(std::exchange(row, row + length), x + first, size);
+    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
+    mean_of_rows(in.size(), length, rows.data(), s);
+    for (Real* y : out) s.copy(y + first, rows.data(), size);
+    s.finish();
   }
 
   core::owned_array<rank_entry> entries_;
