@@ -98,7 +98,7 @@ struct hybrid {
     else
       sharded<Large>{large}.gather(x, s);
   }
-  /// See exact_method. Requires that both reducers have it.
+  /// See exact_method. Requires it of both reducers.
   template <Precision P, class Real, Device D>
     requires detail::comm::CompressibleOn<Small, P, Real, D> &&
              detail::comm::CompressibleOn<Large, P, Real, D>

@@ -22,7 +22,7 @@ struct chunk_range {
   int first, last;
 };
 
-/// The peer of the direction that a hop does not use.
+/// Peer for a direction that a hop does not use.
 inline constexpr int no_peer = -1;
 
 namespace detail::comm {

@@ -171,7 +171,7 @@ class threads {
     });
   }
 
-  /// Ends the run: every rank that waits now or later throws this cause.
+  /// Ends the run: this cause is thrown on every rank that waits now or later.
   [[gnu::cold]] void abort(const char* why) const { context_.world().fail(rank(), why); }
 
  private:
