@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL itself, on a GPU: one rank, two ranks on one GPU, which is an error, and, where there are
-// several GPUs, a ring, NCCL's mean and its halves. Skipped without a GPU; scripts/gpu-check runs it.
+// several GPUs, a ring, NCCL's mean and its halves. Skipped without a GPU; scripts/gpu-check runs
+// it.
 #include <string>
 #include <vector>
 
