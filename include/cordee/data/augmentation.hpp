@@ -29,9 +29,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Writes another image of the same extent, a function of the image and of `random` alone, whose
-/// sequence is that of (seed, epoch, sample): the result depends on neither ranks nor threads. An
-/// augmentation that is not `active` is not called.
+/// Writes another image of the same extent that depends only on the image and `random`, the
+/// sequence of (seed, epoch, sample), and so on neither ranks nor threads. An augmentation that is
+/// not `active` is not called.
 template <class A>
 concept Augmentation =
     std::copyable<A> && requires(const A a, const extent& e, std::span<const std::uint8_t> in,

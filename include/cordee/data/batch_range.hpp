@@ -81,8 +81,8 @@ T item_of(const std::optional<T>&);
 
 }  // namespace detail::data
 
-/// The batches of one rank, from a range or a function (the table above); R is a reference where
-/// the range is not to be copied. Only size() of the communicator is used, at construction.
+/// The batches of one rank, from a range or a function (the table above); R is a reference if the
+/// range must not be copied. Uses only size() of the communicator, at construction.
 template <class R, class Count, class D = cpu>
   requires detail::data::Iterable<std::remove_reference_t<R>> ||
            detail::data::BatchesByNumber<std::remove_reference_t<R>> ||
@@ -101,8 +101,8 @@ class batch_range {
   /// What the model reads: an element, or what the function returns, without std::optional.
   using data_type = decltype(detail::data::item_of(std::declval<drawn>()));
 
-  /// count(batch) is its number of samples. @throws usage_error for an option out of its range, or
-  /// fewer batches than an update takes.
+  /// count(batch) returns a batch's number of samples. @throws usage_error for an option out of its
+  /// range, or fewer batches than an update needs.
   template <class Communicator>
   batch_range(R batches, const Communicator& comm, detail::data::batch_range_options options,
               Count count, D = {})
@@ -131,20 +131,19 @@ class batch_range {
     plan_ = {options_.updates * options.global_batch, options.global_batch, last_batch::drop};
   }
 
-  /// Samples of an epoch over all ranks, by the global batch.
+  /// Samples of an epoch over all ranks, from the global batch.
   [[nodiscard]] std::int64_t samples() const { return plan_.samples; }
   [[nodiscard]] std::int64_t global_batch() const { return plan_.global_batch; }  ///< See above.
   [[nodiscard]] int accumulate() const { return options_.accumulate; }            ///< See above.
   [[nodiscard]] int ranks() const { return ranks_; }  ///< Ranks of the communicator.
-  /// Updates of so many epochs, rounded up. @throws usage_error where they cannot be counted.
+  /// Updates in so many epochs, rounded up. @throws usage_error if they cannot be counted.
   [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
   /// Epochs before update `step`.
   [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
   /// The update that `next` will return.
   [[nodiscard]] std::int64_t step() const { return step_; }
-  /// Makes `step` the update that next() returns. @throws usage_error for one that cannot be
-  /// counted; of functions without a number and ranges of a single pass also for one that was given
-  /// before the last two.
+  /// Makes `step` the update that next() returns. @throws usage_error if it cannot be counted; for
+  /// unnumbered functions and single-pass ranges also for an update before the last two.
   void seek(std::int64_t step) {
     expects(step >= 0 && step < most_samples / options_.accumulate,
             "batch_range: a step is counted from 0, and below 2^53");
@@ -156,7 +155,7 @@ class batch_range {
     step_ = step;
   }
   /// Returns this rank's micro-batches of one update; valid until the next call but one.
-  /// @throws error where the batches have ended; and what their source throws.
+  /// @throws error if the batches have ended, and what their source throws.
   std::span<const data_batch<data_type, D>> next() {
     update& u = updates_[static_cast<std::size_t>(step_ % 2)];
     if (!holds(step_)) {
@@ -170,7 +169,7 @@ class batch_range {
     ++step_;
     return u.micro;
   }
-  /// This rank's samples of the update that next() returned last.
+  /// This rank's samples in the update that next() last returned.
   [[nodiscard]] std::int64_t own_samples() const {
     std::int64_t all = 0;
     for (const auto& b : last().micro) all += b.count;

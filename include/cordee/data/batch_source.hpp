@@ -29,13 +29,13 @@ namespace cordee::inline CORDEE_ABI {
 
 /// The samples of one micro-batch of this rank.
 struct sample_indices {
-  std::span<const std::uint32_t> samples;  ///< Indices, 0 .. samples - 1 of the data; in order.
+  std::span<const std::uint32_t> samples;  ///< Indices into the data, 0 .. samples - 1, in order.
   std::int64_t update = 0;                 ///< The update, counted from 0.
-  std::int64_t first_sample = 0;           ///< Place of the first one in the update.
+  std::int64_t first_sample = 0;           ///< Index of the first one in the update.
   std::uint64_t seed = 0;                  ///< loader_options::seed, for augmentation.
 };
 
-/// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
+/// The batches of one rank. Uses only rank() and size() of the communicator, at construction.
 template <class F, class D = cpu>
   requires std::invocable<F&, const sample_indices&>
 class batch_source {
@@ -43,10 +43,10 @@ class batch_source {
   /// What the function returns.
   using data_type = std::remove_cvref_t<std::invoke_result_t<F&, const sample_indices&>>;
 
-  /// Plans the updates of `samples` samples; `make` returns the data of those it is given. It is
-  /// called by next(), on the thread that trains, so .decode_threads and .prefetch stay 0.
-  /// @throws usage_error for an option out of its range (loader_options.hpp); error for no samples,
-  /// or fewer than the global batch with last_batch::drop.
+  /// Plans the updates of `samples` samples; `make` returns the data of the samples it is given.
+  /// next() calls it on the training thread, so .decode_threads and .prefetch must be 0. @throws
+  /// usage_error for an option out of its range (loader_options.hpp); error for no samples, or
+  /// fewer than the global batch with last_batch::drop.
   template <class Communicator>
   batch_source(std::size_t samples, const Communicator& comm, loader_options options, F make,
                D = {})
@@ -61,7 +61,7 @@ class batch_source {
     plan_ = detail::data::plan_that_fits(samples, extent{}, options, ranks_, 1);
   }
 
-  /// Samples of the data.
+  /// Number of samples.
   [[nodiscard]] std::int64_t samples() const { return plan_.first().samples; }
   /// Samples of the first update over all ranks.
   [[nodiscard]] std::int64_t global_batch() const { return plan_.first().global_batch; }
@@ -69,18 +69,17 @@ class batch_source {
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
   [[nodiscard]] int ranks() const { return ranks_; }  ///< Ranks of the communicator.
   [[nodiscard]] std::uint64_t seed() const { return options_.seed; }  ///< `seed` of the options.
-  /// Updates of so many epochs, rounded up. @throws usage_error as loader::steps does.
+  /// Updates in so many epochs, rounded up. @throws usage_error as loader::steps does.
   [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
   /// Epochs of data seen before update `step`.
   [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
   /// The update that `next` will return.
   [[nodiscard]] std::int64_t step() const { return step_; }
-  /// Makes `step` the update that next() returns. @throws usage_error for one that cannot be
-  /// counted.
+  /// Makes `step` the update that next() returns. @throws usage_error if it cannot be counted.
   void seek(std::int64_t step) { step_ = plan_.checked_step(step); }
   /// Returns this rank's micro-batches of one update, in order; valid until the next call but one,
-  /// as `fit` fetches an update while the one before trains. Throws what the function threw, and
-  /// stays at that step.
+  /// since `fit` fetches an update while the previous one trains. Throws what the function threw,
+  /// and then remains at that step.
   std::span<const data_batch<data_type, D>> next() {
     const auto& stage = plan_.at(step_);
     const std::int64_t micro = std::int64_t{options_.accumulate} *
@@ -109,7 +108,7 @@ class batch_source {
     ++step_;
     return u.micro;
   }
-  /// Number of samples, as of a data set.
+  /// Number of samples, as for a data set.
   [[nodiscard]] std::size_t size() const { return samples_; }
   /// One line for logs: samples, global batch, the ends of epochs.
   [[nodiscard]] std::string describe() const {

@@ -27,7 +27,7 @@ namespace detail::data {
 
 /// The parts of a published data set: cifar10::train, cifar10::test.
 struct cifar_parts {
-  /// Which of them.
+  /// Which part to read.
   enum part {
     train,  ///< data_batch_1.bin to data_batch_5.bin, or train.bin.
     test    ///< test_batch.bin, or test.bin.
@@ -101,8 +101,8 @@ class cifar_records {
 /// CIFAR-10: 10 classes, 50,000 training and 10,000 test images.
 class cifar10 : public detail::data::cifar_parts {
  public:
-  /// Reads the files of a part of `folder` into memory that all copies share. @throws error for a
-  /// file that cannot be read, is empty, has no whole number of records or has a label of 10 or
+  /// Reads the files of a part from `folder` into memory that all copies share. @throws error for a
+  /// file that cannot be read, is empty, is not a whole number of records, or has a label of 10 or
   /// above.
   explicit cifar10(const std::string& folder, part files = train)
       : records_(files == train
@@ -116,7 +116,7 @@ class cifar10 : public detail::data::cifar_parts {
   /// 3 x 32 x 32.
   [[nodiscard]] static extent image() { return detail::data::cifar_records::image; }
   [[nodiscard]] static int classes() { return 10; }  ///< 10.
-  /// Images read; files of fewer than the published ones are accepted.
+  /// Number of images read, which may be fewer than published.
   [[nodiscard]] std::size_t size() const { return records_.size(); }
   /// See Dataset. @throws usage_error for an index of size() or above, or a buffer of another size.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
@@ -131,14 +131,14 @@ static_assert(Dataset<cifar10>);
 /// CIFAR-100: 100 fine classes in 20 coarse ones, 50,000 training and 10,000 test images.
 class cifar100 : public detail::data::cifar_parts {
  public:
-  /// Which of an image's two labels is read.
+  /// Which of an image's two labels to read.
   enum labels {
     fine,   ///< 100 classes.
     coarse  ///< 20 classes of five fine ones each.
   };
 
-  /// Reads the file of a part of `folder`, as cifar10 does; `kind` chooses the label. @throws error
-  /// as cifar10, for a coarse label of 20 or a fine one of 100 or above.
+  /// Reads the file of a part from `folder`, as cifar10 does; `kind` chooses the label. @throws
+  /// error as cifar10, for a coarse label of 20 or above, or a fine one of 100 or above.
   explicit cifar100(const std::string& folder, part files = train, labels kind = fine)
       : records_(folder, {files == train ? "train.bin" : "test.bin"}, {20, 100}, "cifar-100"),
         labels_(kind) {}
@@ -147,7 +147,7 @@ class cifar100 : public detail::data::cifar_parts {
   [[nodiscard]] static extent image() { return detail::data::cifar_records::image; }
   /// 100, or 20 with coarse labels.
   [[nodiscard]] int classes() const { return labels_ == fine ? 100 : 20; }
-  /// Images read, as with cifar10.
+  /// Number of images read, as for cifar10.
   [[nodiscard]] std::size_t size() const { return records_.size(); }
   /// See Dataset. @throws usage_error as cifar10.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {

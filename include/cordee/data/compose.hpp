@@ -22,17 +22,16 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The augmentations one after another. Each draws from a subsequence of its own, given by its kind
-/// (the constant `subsequence` of its type) and by how many of the same kind are before it. So one
-/// more of another kind does not change what the others draw; types without the constant are of one
-/// kind.
+/// Applies augmentations in sequence. Each draws from its own subsequence, given by its kind (the
+/// constant `subsequence` of its type) and the number of earlier ones of that kind. Adding one of
+/// another kind thus does not change what the others draw; types without the constant share a kind.
 template <Augmentation... A>
 class compose {
  public:
-  /// The steps, in their order; inactive ones are skipped.
+  /// The steps, in order; inactive ones are skipped.
   explicit compose(A... steps) : steps_(std::move(steps)...) {}
 
-  /// Whether any step is.
+  /// Whether any step is active.
   [[nodiscard]] bool active() const {
     return std::apply([](const A&... a) { return (false || ... || a.active()); }, steps_);
   }

@@ -33,8 +33,8 @@ struct cutmix {
   /// Whether samples are mixed. @throws usage_error for an alpha out of its range.
   [[nodiscard]] bool active() const { return detail::data::can_draw_beta(alpha); }
 
-  /// Exchanges the rectangle of `a` and `b`, returns the share of the image outside it. @throws
-  /// usage_error for buffers of another size than the image.
+  /// Exchanges the rectangle between `a` and `b`, and returns the share of the image outside it.
+  /// @throws usage_error for buffers that do not have the image's size.
   float operator()(const extent& e, std::span<std::uint8_t> a, std::span<std::uint8_t> b,
                    random_sequence random) const {
     expects(a.size() == e.size() && b.size() == e.size(),

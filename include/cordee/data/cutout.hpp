@@ -19,19 +19,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Fills a random square. It covers size pixels each way, of center c the pixels c - size / 2 and
-/// on. The paper fills with what normalization makes 0: `fill` is then 255 times the mean, rounded.
+/// Fills a random square. In each dimension it covers `size` pixels from c - size / 2 on, where c
+/// is its center. The paper fills with what normalization maps to 0: `fill` is then 255 times the
+/// mean, rounded.
 struct cutout {
   /// Side of the square; 0: inactive. Unit: pixels. Range: 0 <= size <= 32768, else usage_error.
   int size = 16;
   std::array<std::uint8_t, 4> fill{};  ///< Value of the square in each channel.
 
-  static constexpr std::uint32_t subsequence = 2;  ///< Its draws in a compose.
+  static constexpr std::uint32_t subsequence = 2;  ///< Its draws in compose.
 
   [[nodiscard]] bool active() const { return size != 0; }  ///< Whether `size` is not 0.
 
   /// See Augmentation. @throws usage_error for a size out of its range, more than 4 channels, or
-  /// buffers of another size than the image.
+  /// buffers that do not have the image's size.
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
     expects(size >= 0 && size <= 1 << 15, "cutout: the size is within 0 .. 32768");

@@ -38,9 +38,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Example i has the same bytes and the same label at every read. `read` is called by several
-/// threads concurrently and writes exactly image().size() bytes, in (channel, row, column) order.
-/// Copies are cheap: every rank has its own.
+/// Example i has the same bytes and label at every read. Several threads call `read` concurrently;
+/// it writes exactly image().size() bytes, in (channel, row, column) order. Copies are cheap: every
+/// rank has one.
 template <class S>
 concept Dataset = requires(const S s, std::size_t i, std::span<std::uint8_t> pixels) {
   { s.image() } -> std::convertible_to<extent>;

@@ -16,18 +16,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Mirrors an image left to right with a probability.
+/// Mirrors an image left to right with some probability.
 struct horizontal_flip {
   /// Probability that an image is mirrored; 0: inactive. Range: 0 to 1, else usage_error.
   double probability = 0.5;
 
-  static constexpr std::uint32_t subsequence = 1;  ///< Its draws in a compose.
+  static constexpr std::uint32_t subsequence = 1;  ///< Its draws in compose.
 
   /// Whether the probability is not 0.
   [[nodiscard]] bool active() const { return probability != 0; }
 
-  /// See Augmentation. @throws usage_error for a probability out of its range, or buffers of
-  /// another size than the image.
+  /// See Augmentation. @throws usage_error for a probability out of its range, or buffers that do
+  /// not have the image's size.
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
     expects(probability >= 0 && probability <= 1, "horizontal_flip: the probability is in 0 .. 1");

@@ -20,12 +20,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Two files in memory that all copies share. Where NAME does not exist, NAME.gz is read.
+/// Images and labels in IDX files, in memory that all copies share. If NAME does not exist, reads
+/// NAME.gz.
 class idx {
  public:
-  /// Reads the file of images and that of their labels. @throws usage_error unless `classes` is 1
-  /// to 256; error for a file that cannot be read, is of another format, truncated or too long, for
-  /// another number of labels than of images, and for a label of `classes` or above.
+  /// Reads a file of images and a file of their labels. @throws usage_error unless `classes` is 1
+  /// to 256; error for a file that cannot be read, has another format, is truncated or too long,
+  /// for unequal numbers of labels and images, and for a label of `classes` or above.
   idx(const std::string& images, const std::string& labels, int classes = 10) : classes_(classes) {
     expects(classes > 0 && classes <= 256, "idx: the number of classes must be 1 to 256");
     detail::io::decompressed_file images_file(existing(images)), labels_file(existing(labels));
@@ -51,10 +52,10 @@ class idx {
     size_ = count;
   }
 
-  /// 1 x height x width, of the file of images.
+  /// 1 x height x width, from the file of images.
   [[nodiscard]] extent image() const { return image_; }
-  [[nodiscard]] int classes() const { return classes_; }    ///< What the constructor was given.
-  [[nodiscard]] std::size_t size() const { return size_; }  ///< Images in the file.
+  [[nodiscard]] int classes() const { return classes_; }    ///< As passed to the constructor.
+  [[nodiscard]] std::size_t size() const { return size_; }  ///< Number of images in the file.
   /// See Dataset. @throws usage_error for an index of size() or above, or a buffer of another size.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     expects(i < size_, "idx: the index is beyond the data set");

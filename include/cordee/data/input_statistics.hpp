@@ -19,25 +19,25 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Times of one loader since it was made; `reading` is of all copies of its data set together.
+/// Times of a loader since its construction; `reading` is the sum over all copies of its data set.
 struct input_statistics {
-  /// Seconds that threads were busy with the stages inside a data set, added up.
+  /// Seconds that threads spent in the stages inside a data set, summed.
   struct reading_seconds {
     double read = 0;      ///< Reading encoded bytes, from a file or from memory.
     double decode = 0;    ///< Decoding to pixels.
     double resample = 0;  ///< Resampling to the size of the batch.
   };
 
-  /// Updates that next() returned; samples made, those of updates ahead included.
+  /// Updates returned by next(), and samples made, including those of prefetched updates.
   std::int64_t updates = 0, samples = 0;
   int threads = 1;     ///< Threads that read and augment.
-  double elapsed = 0;  ///< Seconds from the first call of next() to the return of the last.
+  double elapsed = 0;  ///< Seconds from the first call of next() to the last return.
   double waited = 0;   ///< Seconds of `elapsed` inside next().
-  double busy = 0;     ///< Seconds of reading and augmenting, of all threads together.
-  double augment = 0;  ///< Seconds of `busy` in the augmentation.
-  /// Seconds of copies to the device, within fit; 0 on the CPU, which needs none.
+  double busy = 0;     ///< Seconds of reading and augmenting, over all threads.
+  double augment = 0;  ///< Seconds of `busy` spent in augmentation.
+  /// Seconds of copies to the device in fit; 0 on the CPU, which needs none.
   double upload = 0;
-  reading_seconds reading;  ///< Times inside the data set; 0 if it does not measure them.
+  reading_seconds reading;  ///< Times inside the data set; 0 if not measured.
 
   /// "waited 1.2 of 10.3 s ...": whether training waits for its data, and which stage is longest.
   /// A template, so that programs that do not call it do not compile it.

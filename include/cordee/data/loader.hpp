@@ -44,7 +44,7 @@ concept Placed = requires(const Communicator& comm) {
 
 }  // namespace detail::data
 
-/// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
+/// The batches of one rank. Uses only rank() and size() of the communicator, at construction.
 template <class S, Augmentation A = pad_crop_flip, Mixing M = detail::data::unmixed>
 class loader {
   static_assert(detail::data::has_dataset_members<S>() &&
@@ -53,8 +53,8 @@ class loader {
  public:
   /// Plans the updates. @throws usage_error for an option out of its range (loader_options.hpp,
   /// normalize.hpp, the mixing), more than 4 channels or 2^32 - 1 samples, or updates that do not
-  /// fit the memory of the host; error for an empty data set, or for one smaller than the global
-  /// batch with last_batch::drop.
+  /// fit host memory; error for an empty data set, or one smaller than the global batch with
+  /// last_batch::drop.
   template <detail::data::Placed Communicator>
   [[gnu::cold]] loader(S dataset, const Communicator& comm, loader_options options,
                        A augmentation = {}, normalize norm = {}, M mixing = {})
@@ -82,17 +82,17 @@ class loader {
 
   [[nodiscard]] extent image() const { return dataset_.image(); }   ///< Extent of the images.
   [[nodiscard]] int classes() const { return dataset_.classes(); }  ///< Classes of the data set.
-  /// Samples of the data set.
+  /// Number of samples in the data set.
   [[nodiscard]] std::int64_t samples() const { return plan_.first().samples; }
-  /// Samples of the first update over all ranks. As micro_batch() and accumulate(), it is without
-  /// the factor of loader_options::batch_schedule.
+  /// Samples of the first update over all ranks. Like micro_batch() and accumulate(), excludes the
+  /// factor of loader_options::batch_schedule.
   [[nodiscard]] std::int64_t global_batch() const { return plan_.first().global_batch; }
-  /// Samples of one micro-batch on one rank, of `factor` times the batch, rounded up: some may have
-  /// one fewer.
+  /// Samples of one micro-batch on one rank, for `factor` times the batch, rounded up: some may
+  /// have one fewer.
   [[nodiscard]] std::int64_t micro_batch(int factor = 1) const {
     return (global_batch() * factor + slices() - 1) / slices();
   }
-  /// micro_batch() of the stage of .batch_schedule with the largest ones.
+  /// micro_batch() in the stage of .batch_schedule where it is largest.
   [[nodiscard]] std::int64_t largest_micro_batch() const {
     return micro_batch(options_.grow_micro_batch ? plan_.largest_factor() : 1);
   }
@@ -100,13 +100,13 @@ class loader {
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
   [[nodiscard]] int ranks() const { return ranks_; }  ///< Ranks of the communicator.
   [[nodiscard]] std::uint64_t seed() const { return options_.seed; }  ///< `seed` of the options.
-  /// What kernels do with the bytes.
+  /// How kernels convert the bytes.
   [[nodiscard]] cordee::normalization normalization() const { return normalization_; }
   /// This rank's copy of the data set.
   [[nodiscard]] const S& dataset() const { return dataset_; }
 
-  /// Sets stages that are decided during the run; those before step() must stay as they are.
-  /// @throws usage_error if the options have a .batch_schedule, else as the constructor.
+  /// Sets stages decided during the run; those before step() must not change. @throws usage_error
+  /// if the options have a .batch_schedule, else as the constructor.
   [[gnu::cold]] void set_batch_schedule(const cordee::batch_schedule& stages) {
     expects(decided_ || options_.batch_schedule.begin() == options_.batch_schedule.end(),
             "loader: the schedule decides the global batch, so there is no .batch_schedule");
@@ -118,8 +118,8 @@ class loader {
   }
   /// Stages of .batch_schedule, or those set last.
   [[nodiscard]] const cordee::batch_schedule& stages() const { return options_.batch_schedule; }
-  /// Updates of so many epochs, rounded up. @throws usage_error for a negative or infinite number,
-  /// NaN, and for more updates than can be counted.
+  /// Updates in so many epochs, rounded up. @throws usage_error for a negative or infinite number,
+  /// NaN, or more updates than can be counted.
   [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
   /// Epochs of data seen before update `step`.
   [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
@@ -131,7 +131,7 @@ class loader {
   void seek(std::int64_t step) { step_ = plan_.checked_step(step); }
 
   /// Returns this rank's micro-batches of one update, in order; valid until the next call. Throws
-  /// what the data set threw, and stays at that step.
+  /// what the data set threw, and then remains at that step.
   [[gnu::cold]] std::span<const batch<cpu>> next() {
     expects(step_ <= plan_.most_steps(), "loader: no update after the last that can be counted");
     const std::int64_t begin = detail::core::steady_nanoseconds();
@@ -146,9 +146,9 @@ class loader {
 
   /// Threads that read and augment.
   [[nodiscard]] int decode_threads() const { return threads_.size(); }
-  /// Updates that the threads may be ahead.
+  /// Updates that reader threads may run ahead.
   [[nodiscard]] int prefetch() const { return prefetcher_.depth(); }
-  /// Returns what training waited for. To be called by the thread that calls next().
+  /// Returns how long training waited for data, and why. Call it on the thread that calls next().
   [[nodiscard]] input_statistics statistics() const {
     const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
     input_statistics s{.updates = taken_,
@@ -163,7 +163,7 @@ class loader {
     if constexpr (requires { dataset_.reading(); }) s.reading = dataset_.reading();
     return s;
   }
-  /// Adds seconds of copies to the device to the statistics. `fit` calls it.
+  /// Adds seconds of copies to the device to the statistics; called by `fit`.
   void add_upload(double seconds) { upload_ += seconds; }
   /// One line for logs: which samples this rank reads, its threads and its memory.
   [[nodiscard]] std::string describe_input() const {

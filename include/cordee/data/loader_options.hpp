@@ -21,41 +21,42 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The end of an epoch when the batch does not divide the data set. An enum and not a type, as
-/// algorithms are: it selects arithmetic on three integers and no code.
+/// What happens at the end of an epoch if the batch does not divide the data set. An enum, not a
+/// type as algorithms are: it selects arithmetic on three integers and no code.
 enum class last_batch {
-  drop,  ///< The last samples of the permutation are left out, others in each epoch.
+  drop,  ///< The remaining samples are dropped, different ones in each epoch.
   pad,   ///< The last batch is completed from the start of the same permutation.
   carry  ///< The last batch is completed from the next epoch: no sample is left out or repeated.
 };
 
-/// How a loader makes updates of a data set: global batch = micro-batch x ranks x accumulate.
+/// How a loader batches a data set: global batch = micro-batch x ranks x accumulate.
 struct loader_options {
-  /// Samples of an update over all ranks; 0: that of `micro_batch`. Unit: samples. Range: this or
-  /// `micro_batch` above 0, the other 0; at most 2^31 - 1, else usage_error.
+  /// Samples of an update over all ranks; 0: derived from `micro_batch`. Unit: samples. Range: this
+  /// or `micro_batch` above 0, the other 0; at most 2^31 - 1, else usage_error.
   std::int64_t global_batch = 0;
-  /// Samples of a micro-batch on one rank; 0: that of `global_batch`. Unit: samples. Range: this or
-  /// `global_batch` above 0, the other 0, and an update of at most 2^31 - 1, else usage_error.
+  /// Samples of a micro-batch on one rank; 0: derived from `global_batch`. Unit: samples. Range:
+  /// this or `global_batch` above 0, the other 0, and an update of at most 2^31 - 1, else
+  /// usage_error.
   std::int64_t micro_batch = 0;
-  /// Micro-batches of an update on one rank. Range: 1 or more, else usage_error.
+  /// Micro-batches per update on one rank. Range: 1 or more, else usage_error.
   int accumulate = 1;
-  /// Seed of the order of samples and of all that is drawn for them. Range: any.
+  /// Seed of the sample order and of everything drawn for samples. Range: any.
   std::uint64_t seed = 0;
   /// What completes the last batch of an epoch. Default: every epoch has each sample once, and
-  /// every update the same number of samples.
+  /// every update equally many samples.
   cordee::last_batch last_batch = cordee::last_batch::carry;
-  /// Threads that read and augment samples, which do not depend on them. Range: 0 to 1024, else
+  /// Threads that read and augment samples; results do not depend on them. Range: 0 to 1024, else
   /// usage_error. Default: for a data set that draws its samples at random, as decoded images do,
   /// the cores of this process divided by its ranks; for others one thread.
   int decode_threads = 0;
-  /// Updates that the threads may be ahead; samples do not depend on it. Range: 0 to 7, else
+  /// Updates that threads may run ahead; samples do not depend on it. Range: 0 to 7, else
   /// usage_error. Default: for a data set that draws its samples at random 2, for others 1.
   int prefetch = 0;
   /// Multiples of the global batch from given epochs on. Range: epochs above 0 and in order, whole
   /// ones with drop and pad, factors of 1 or more, else usage_error.
   cordee::batch_schedule batch_schedule{};
-  /// Whether a stage multiplies the samples of each micro-batch in place of their number; that also
-  /// changes batch norm's statistics, and memory.
+  /// Whether a stage multiplies the samples of each micro-batch instead of their number, which also
+  /// changes batch-norm statistics and memory.
   bool grow_micro_batch = false;
 };
 

@@ -26,7 +26,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Mixes two augmented images in place, each with the other, and returns the weight of a sample's
 /// own label. `random` is the update's, the same for all its pairs. A mixing that is not `active`
-/// is not called; `active` throws usage_error for options that cannot be used.
+/// is not called; `active` throws usage_error for invalid options.
 template <class M>
 concept Mixing = std::copyable<M> && requires(const M m, const extent& e, std::span<std::uint8_t> a,
                                               std::span<std::uint8_t> b, random_sequence random) {

@@ -29,7 +29,7 @@ struct mixup {
   [[nodiscard]] bool active() const { return detail::data::can_draw_beta(alpha); }
 
   /// Averages `a` and `b` in place, rounded to bytes, and returns w. @throws usage_error for
-  /// buffers of another size than the image.
+  /// buffers that do not have the image's size.
   float operator()(const extent& e, std::span<std::uint8_t> a, std::span<std::uint8_t> b,
                    random_sequence random) const {
     expects(a.size() == e.size() && b.size() == e.size(),

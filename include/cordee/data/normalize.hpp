@@ -20,15 +20,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Mean and standard deviation of each channel, in units of the range 0 .. 1, as published. The
-/// default leaves byte / 255 as it is.
+/// Mean and standard deviation of each channel, relative to the range 0 .. 1, as published. The
+/// default leaves byte / 255 unchanged.
 struct normalize {
   std::array<double, 4> mean{};  ///< Mean of each channel. Range: finite, else usage_error.
   /// Standard deviation of each channel; 0 counts as 1. Range: finite, above 0 for all channels of
   /// the images or 0 for all, else usage_error.
   std::array<double, 4> deviation{};
 
-  /// The numbers that kernels apply. @throws usage_error for what is not finite, and for a
+  /// The numbers that kernels apply. @throws usage_error for numbers that are not finite, and for a
   /// deviation that is negative, is 0 before a positive one, or is so small that 1 / deviation is
   /// infinite.
   [[gnu::cold]] operator normalization() const {  // NOLINT: implicit, for loader's argument
@@ -47,14 +47,14 @@ struct normalize {
     }
     return n;
   }
-  /// Checks the deviations: of so many channels all or none have one. @throws usage_error.
+  /// Checks that all or none of so many channels have a deviation. @throws usage_error.
   void expect_covers(int channels) const {
     expects(
         channels < 1 || deviation[0] == 0 || deviation[static_cast<std::size_t>(channels) - 1] > 0,
         "normalize: a deviation of 0: give one for each channel of the images, or none");
   }
 
-  /// Mean and standard deviation of every channel over all pixels of a data set, from exact integer
+  /// Mean and standard deviation of each channel over all pixels of a data set, from exact integer
   /// sums. A constant channel has deviation 1. @throws usage_error for an empty data set, or for
   /// more than four channels.
   template <Dataset S>
@@ -83,23 +83,23 @@ struct normalize {
     return result;
   }
 
-  /// Numbers of ImageNet's training images, in the order red, green, blue, as torchvision publishes
-  /// them.
+  /// Statistics of ImageNet's training images, in the order red, green, blue, as published by
+  /// torchvision.
   [[nodiscard]] static normalize imagenet() {
     return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   }
-  /// Numbers of CIFAR-10's training images. Other constants are published, too: deviations of
-  /// 0.2023, 0.1994, 0.2010 are means of each image's own.
+  /// Statistics of CIFAR-10's training images. Other published deviations, 0.2023, 0.1994, 0.2010,
+  /// are means of each image's own.
   [[nodiscard]] static normalize cifar10() {
     return {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
   }
-  /// Numbers of CIFAR-100's training images.
+  /// Statistics of CIFAR-100's training images.
   [[nodiscard]] static normalize cifar100() {
     return {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}};
   }
-  /// Numbers of MNIST's training images.
+  /// Statistics of MNIST's training images.
   [[nodiscard]] static normalize mnist() { return {{0.1307}, {0.3081}}; }
-  /// Numbers of Fashion-MNIST's training images.
+  /// Statistics of Fashion-MNIST's training images.
   [[nodiscard]] static normalize fashion_mnist() { return {{0.2860}, {0.3530}}; }
 
   /// One line for logs.

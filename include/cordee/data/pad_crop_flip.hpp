@@ -21,14 +21,14 @@ namespace cordee::inline CORDEE_ABI {
 struct pad_crop_flip {
   /// Zeros added on each side. Unit: pixels. Range: 0 <= pad <= 32768, else usage_error.
   int pad = 0;
-  bool flip = false;  ///< Whether the crop is mirrored left to right with probability 1/2.
+  bool flip = false;  ///< Whether to mirror the crop left to right with probability 1/2.
 
-  static constexpr std::uint32_t subsequence = 3;  ///< Its draws in a compose.
+  static constexpr std::uint32_t subsequence = 3;  ///< Its draws in compose.
 
   [[nodiscard]] bool active() const { return pad != 0 || flip; }  ///< Whether it pads or flips.
 
-  /// See Augmentation. @throws usage_error for a padding out of its range, or buffers of another
-  /// size than the image.
+  /// See Augmentation. @throws usage_error for a padding out of its range, or buffers that do not
+  /// have the image's size.
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
     expects(pad >= 0 && pad <= 1 << 15, "pad_crop_flip: the padding is not within 0 .. 32768");

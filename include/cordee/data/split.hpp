@@ -121,9 +121,9 @@ inline std::vector<std::size_t> apportion(const std::vector<std::size_t>& counts
 }  // namespace detail::data
 
 /// Moves a fraction of the examples to `validation`, the same fraction of each class to within one
-/// example, chosen by the seed alone; the rest is `training`. Both keep the data set's order.
-/// Where the data set has label(i), classes are taken from it: a broken image counts in its own.
-/// @throws usage_error for a fraction out of its range; error for a label that is no class.
+/// example, chosen only by the seed; the rest is `training`. Both keep the data set's order. If the
+/// data set has label(i), classes come from it, so a broken image counts in its own class. @throws
+/// usage_error for a fraction out of its range; error for an invalid label.
 template <Dataset S>
 detail::data::train_validation<S> split(const S& dataset, double validation_fraction,
                                         std::uint64_t seed = 0) {

@@ -23,8 +23,8 @@ struct count {
 };
 }  // namespace detail::data
 
-/// Each class is a pattern of blocks, each example its class's pattern plus noise; example i is a
-/// function of (seed, i).
+/// Each class is a pattern of blocks, each example its class's pattern plus noise; example i
+/// depends only on (seed, i).
 struct synthetic {
   cordee::extent extent{1, 28, 28};  ///< Extent of the images.
   /// Number of classes. Range: 1 or more, else usage_error at the first read.
@@ -35,8 +35,8 @@ struct synthetic {
   [[nodiscard]] cordee::extent image() const { return extent; }  ///< `extent`.
   [[nodiscard]] std::size_t size() const { return samples; }     ///< `samples`.
 
-  /// Example i has class i mod classes(). A pattern has 4 x 4 blocks of a level in 64 .. 191 in
-  /// each channel; noise is uniform within 64 of it, so that no single pixel determines the class.
+  /// Example i has class i mod classes(). A pattern has 4 x 4 blocks with levels in 64 .. 191 in
+  /// each channel; noise is uniform within 64 of them, so no single pixel determines the class.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     expects(i < samples, "synthetic: the index is beyond the data set");
     expects(pixels.size() == extent.size(), "synthetic: the buffer is not of the image's size");
