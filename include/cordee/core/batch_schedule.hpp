@@ -19,22 +19,22 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Stages of the global batch. Called with an epoch, it returns that epoch's multiple of the first
-/// global batch.
+/// Stages of the global batch. Called with an epoch, returns its multiple of the first global
+/// batch.
 struct batch_schedule {
-  /// The global batch from an epoch on.
+  /// A stage: the global batch from an epoch on.
   struct stage {
-    /// Epoch at which the stage begins. Unit: epochs. Range: finite, above 0 and above the epoch of
-    /// the stage before, else usage_error.
+    /// Epoch at which the stage begins. Unit: epochs. Range: finite, above 0 and above the previous
+    /// stage's epoch, else usage_error.
     double epoch = 0;
     /// Multiple of the first global batch. Range: 1 or more, else usage_error.
     int factor = 1;
     bool operator==(const stage&) const = default;
   };
-  /// Most stages that a schedule can have; one more does not compile.
+  /// Maximum number of stages; more do not compile.
   static constexpr std::size_t most_stages = 32;
 
-  /// Stages in order; none: the batch does not change.
+  /// Stages in order; none: the batch is constant.
   stage stages[most_stages];  // no vector: every program that has a loader would compile its copies
 
   /// The first stage.

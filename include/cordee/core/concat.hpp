@@ -127,8 +127,8 @@ class message {
 // Cold, so that error paths cost little to compile and lie apart from hot code. Parameters are
 // values, so that string literals of every length are one type and messages of one form share an
 // instantiation.
-/// Returns the parts one after another, the same in every locale; floating-point numbers with six
-/// significant digits (core/decimal.hpp has other forms).
+/// Concatenates the parts, the same in every locale; floating-point numbers have six significant
+/// digits (core/decimal.hpp has other forms).
 template <class... Parts>
 [[gnu::cold]] std::string concat(Parts... parts) {
   if constexpr (sizeof...(parts) == 0) {

@@ -16,7 +16,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A number's decimal digits with a point, never with a locale's comma or groups of thousands:
+/// A number in decimal digits with a point, never a locale's comma or thousands separators:
 ///
 ///   std::printf("%8s %%\n", decimal::fixed(100 * m.accuracy(), 2).c_str());
 struct decimal {
@@ -32,17 +32,17 @@ struct decimal {
   [[nodiscard]] static std::string general(double x, int digits) {
     return written(x, std::chars_format::general, digits);
   }
-  /// The fewest digits that give the number back: texts are equal where the numbers are, and only
-  /// there, the two zeros and the NaNs of other signs apart.
+  /// The fewest digits that round-trip: texts are equal exactly if the numbers are, except that the
+  /// two zeros, and NaNs of different sign, differ.
   [[nodiscard, gnu::cold, gnu::noinline]] static std::string shortest(double x) {
     char text[32];
     return {text, std::to_chars(text, text + sizeof text, x).ptr};
   }
-  /// Adds a "+" to a number without sign, for a difference.
+  /// Adds a "+" to an unsigned number, for a difference.
   [[nodiscard, gnu::cold]] static std::string with_sign(std::string number) {
     return number.front() == '-' ? number : "+" + number;
   }
-  /// The number, if the whole text is one that T can hold; it may begin with "+".
+  /// Parses a number, if the whole text is one that T can hold; it may begin with "+".
   template <class T>
   [[nodiscard]] static std::optional<T> parse(std::string_view text) {
     if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);

@@ -19,13 +19,13 @@ namespace cordee::inline CORDEE_ABI {
 /// A failure of the environment; the message names the object and the remedy.
 class error : public std::runtime_error {
  public:
-  /// Makes an error; `location` is by default the line that makes it.
+  /// Makes an error; `location` defaults to the calling line.
   [[gnu::cold,
     gnu::noinline]] explicit error(const std::string& message,
                                    std::source_location location = std::source_location::current())
       : std::runtime_error(message), location_(location) {}
 
-  /// Where the error was made. `what()` does not include it.
+  /// Where the error was made. Not part of `what()`.
   [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
 
  private:
@@ -33,14 +33,14 @@ class error : public std::runtime_error {
 };
 
 /// A failure of another rank, which throws the cause itself as `error`. A program that prints
-/// errors exits silently at this one, so that the cause is printed once.
+/// errors should exit silently on this one, so that the cause is printed once.
 class aborted : public error {
  public:
-  /// Made by transports on the ranks that did not fail first.
+  /// Made by transports on ranks that did not fail first.
   explicit aborted(const std::string& message) : error(message) {}
 };
 
-/// A precondition that the caller violated.
+/// The caller violated a precondition.
 class usage_error : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -37,19 +37,19 @@ CORDEE_HOST_DEVICE constexpr philox_block philox(philox_block x, std::uint64_t s
 
 }  // namespace detail::core
 
-/// What a sequence of random numbers is used for; sequences of different purposes are independent.
+/// What a random sequence is used for; sequences of different purposes are independent.
 enum class purpose : std::uint32_t {
   weights,       ///< Initial weights.
   shuffle,       ///< Order of samples, and of shards, in an epoch.
   augmentation,  ///< Random crops, flips and cutouts.
-  synthetic,     ///< Made-up images, step times and failures.
+  synthetic,     ///< Synthetic images, step times and failures.
   split,         ///< Division of a data set into training and validation.
   test,          ///< Values of laws and tests.
-  matching,      ///< Pairs of ranks that `topologies::random_matching` exchanges between.
+  matching,      ///< Pairs of ranks in `topologies::random_matching`.
   mixing,        ///< Weights and boxes of `mixup` and `cutmix`.
-  resampling,    ///< Crops that a data set draws while it reads an image.
-  regression,    ///< Subsets of losses that `auto_wu` fits.
-  dropout,       ///< Activations that dropout sets to zero.
+  resampling,    ///< Crops drawn by a data set while reading an image.
+  regression,    ///< Subsets of losses fitted by `auto_wu`.
+  dropout,       ///< Activations zeroed by dropout.
   adversary,     ///< Random starts and target classes of adversarial training.
   projection     ///< First directions of `power_sgd`.
 };
@@ -58,14 +58,14 @@ enum class purpose : std::uint32_t {
 /// taken modulo 2^24.
 class random_sequence {
  public:
-  /// Stands at the first number of the sequence.
+  /// Starts at the first number of the sequence.
   constexpr random_sequence(std::uint64_t seed, purpose use, std::uint64_t a, std::uint64_t b)
       : seed_(seed),
         counter_{0,
                  static_cast<std::uint32_t>(use) << 24 | static_cast<std::uint32_t>(a & 0xffffff),
                  static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32)} {}
 
-  /// An independent sequence, a function of this one's key and of `k`, wherever this one stands.
+  /// An independent sequence that depends only on this one's key and on `k`, not on its position.
   [[nodiscard]] constexpr random_sequence subsequence(std::uint32_t k) const {
     const detail::core::philox_block key =
         detail::core::philox({k, ~counter_[1], counter_[2], counter_[3]}, seed_);
@@ -97,7 +97,7 @@ class random_sequence {
   }
   /// True or false, each with probability 1/2.
   constexpr bool coin() { return (bits() >> 31) != 0; }
-  /// Standard normal (Box and Muller; the second number is dropped, so that calls are independent).
+  /// Standard normal (Box and Muller; the second number is discarded, so calls are independent).
   [[gnu::noinline]] double normal() {
     double u[2];
     for (double& x : u) x = uniform();

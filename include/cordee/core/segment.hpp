@@ -20,18 +20,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What a parameter tensor is. Values are the bits of `kinds`.
+/// Kind of a parameter tensor. Values are the bits of `kinds`.
 enum class kind : unsigned {
   weight = 1,     ///< Weights of a convolution or a linear layer.
   bias = 2,       ///< Bias of a linear layer.
   scale = 4,      ///< Scale of batch norm (PyTorch's weight).
   shift = 8,      ///< Shift of batch norm (PyTorch's bias).
-  statistic = 16  ///< Running statistic, not trained: batch norm's, or a range of quantization.
+  statistic = 16  ///< Running statistic, not trained: batch norm's, or a quantization range.
 };
 
-/// A set of kinds: which segments have weight decay, which a layer-wise rate.
+/// A set of kinds: which segments have weight decay, or a layer-wise rate.
 struct kinds {
-  unsigned bits = 0;  ///< The kinds' values, combined by or; 0: none.
+  unsigned bits = 0;  ///< Bitwise or of the kinds; 0: none.
 
   constexpr kinds() = default;
   /// The set of one kind; implicit.
@@ -58,15 +58,15 @@ inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kin
 
 }  // namespace detail::core
 
-/// Sides of a tensor in files; unused ones are zero, and follow the others.
+/// Dimensions of a tensor in files; unused ones are zero, after the others.
 using tensor_shape = std::array<int, 6>;
 
 /// One parameter tensor, in torchvision's order: (K, C, R, S) for convolutions.
 struct segment {
   std::string_view name;  ///< Name in files, as torchvision's: layer1.0.conv1.weight.
-  /// Optimizers choose decay and layer-wise rates by it.
+  /// Decides weight decay and layer-wise rates in optimizers.
   cordee::kind kind = cordee::kind::weight;
-  /// First number in every plane (`offset`, a multiple of 64), and how many (`size`).
+  /// Offset in every plane (`offset`, a multiple of 64), and number of elements (`size`).
   std::size_t offset = 0, size = 0;
   tensor_shape shape{};  ///< Shape in files; all zero: `size` numbers.
 
@@ -74,10 +74,10 @@ struct segment {
   [[nodiscard]] constexpr std::size_t end() const { return offset + size; }
 };
 
-/// A contiguous run of segments, which is exchanged at once.
+/// A contiguous run of segments that is exchanged at once.
 struct bucket {
-  int index = 0;  ///< Place in the order of readiness; 0 is at the end of the table.
-  /// First number in every plane (`offset`), and how many, padding included (`size`).
+  int index = 0;  ///< Order of readiness; 0 is at the end of the table.
+  /// Offset in every plane (`offset`), and number of elements, including padding (`size`).
   std::size_t offset = 0, size = 0;
   std::span<const segment> segments;  ///< The segments, in the table's order.
   std::size_t first_segment = 0;      ///< Index of segments.front() in the table.

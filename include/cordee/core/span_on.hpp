@@ -14,7 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Memory and streams of a device. Operations of a stream run in order; a default-constructed
+/// Memory and streams of a device. Operations on a stream run in order; a default-constructed
 /// stream runs in the caller's thread (CPU) or is the device's default stream.
 template <class D>
 concept Device = std::copyable<D> && requires(const D d, typename D::stream s, typename D::event e,
@@ -31,17 +31,18 @@ concept Device = std::copyable<D> && requires(const D d, typename D::stream s, t
   { D::name } -> std::convertible_to<std::string_view>;
 };
 
-/// A pointer, a size, and the device as a type. Converts to std::span where the host can read it.
+/// A pointer, a size, and the device as a type. Converts to std::span if the host can read the
+/// memory.
 template <class T, class D>
 struct span_on {
-  T* data = nullptr;     ///< Address of the first element, in the device's memory.
+  T* data = nullptr;     ///< Address of the first element, in device memory.
   std::size_t size = 0;  ///< Number of elements, not of bytes.
 
   /// Whether `size` is 0.
   [[nodiscard]] constexpr bool empty() const { return size == 0; }
   /// Whether both are the same memory, not the same values.
   bool operator==(const span_on&) const = default;
-  /// `count` elements from element `offset` on. Requires that they exist, which is not checked.
+  /// `count` elements from `offset` on. Requires that they exist, which is not checked.
   [[nodiscard]] constexpr span_on subspan(std::size_t offset, std::size_t count) const {
     return {data + offset, count};
   }
@@ -52,25 +53,25 @@ struct span_on {
   {
     return {data, size};
   }
-  /// The same elements for host code; implicit, on devices of host memory alone.
+  /// The same elements for host code; implicit, only on devices with host memory.
   constexpr operator std::span<T>() const  // NOLINT
     requires(D::host_memory)
   {
     return {data, size};
   }
-  /// Element i, unchecked; on devices of host memory alone.
+  /// Element i, unchecked; only on devices with host memory.
   constexpr T& operator[](std::size_t i) const
     requires(D::host_memory)
   {
     return data[i];
   }
-  /// The first element; on devices of host memory alone.
+  /// The first element; only on devices with host memory.
   constexpr T* begin() const
     requires(D::host_memory)
   {
     return data;
   }
-  /// One past the last element; on devices of host memory alone.
+  /// One past the last element; only on devices with host memory.
   constexpr T* end() const
     requires(D::host_memory)
   {

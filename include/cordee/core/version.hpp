@@ -14,7 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// "major.minor.patch", as the macros CORDEE_VERSION_MAJOR, _MINOR and _PATCH.
+/// "major.minor.patch", from the macros CORDEE_VERSION_MAJOR, _MINOR and _PATCH.
 inline constexpr std::string_view version = "0.2.0";
 
 }  // namespace cordee::inline CORDEE_ABI

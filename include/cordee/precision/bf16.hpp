@@ -39,15 +39,15 @@ struct bfloat {
   }
 };
 
-/// Precision of bfloat16 storage and float sums and masters, in layers and on the wire. Needs no
-/// loss scaling.
+/// bfloat16 storage with float sums and master weights, in layers and on the wire. Needs no loss
+/// scaling.
 struct bf16 {
-  using storage = bfloat;    ///< Type of activations and of encoded messages.
+  using storage = bfloat;    ///< Type of activations and encoded messages.
   using master = float;      ///< See Precision.
   using accumulate = float;  ///< See Precision.
-  struct scaling {};         ///< Empty: numbers are encoded without scale.
+  struct scaling {};         ///< Empty: numbers are encoded without a scale.
 
-  static constexpr bool scales_loss = false;  ///< The exponents of a float suffice for gradients.
+  static constexpr bool scales_loss = false;        ///< A float's exponents suffice for gradients.
   static constexpr std::string_view name = "bf16";  ///< In logs, messages and checkpoints.
 
   /// Returns the empty scaling, for any range.

@@ -22,7 +22,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Sixteen bits: sign, five of exponent, ten of fraction. Arithmetic is done on exact().
 struct half {
-  std::uint16_t bits = 0;  ///< Of binary16, the sign highest.
+  std::uint16_t bits = 0;  ///< The bits of binary16, sign first.
 
   /// Rounds to nearest, ties to even; infinite from 65520 on; NaN stays NaN.
   CORDEE_HOST_DEVICE static constexpr half nearest(float x) {
@@ -59,10 +59,10 @@ struct half {
   }
 };
 
-/// Precision of binary16 storage and float sums and masters: on the wire with a scale for each
-/// range of numbers, in layers without one, hence with loss scaling.
+/// binary16 storage with float sums and master weights: on the wire with a scale for each range of
+/// numbers, in layers without one, hence with loss scaling.
 struct fp16 {
-  using storage = half;      ///< Type of activations and of encoded messages.
+  using storage = half;      ///< Type of activations and encoded messages.
   using master = float;      ///< See Precision.
   using accumulate = float;  ///< See Precision.
   /// Scale of one range of numbers on the wire.
@@ -73,7 +73,7 @@ struct fp16 {
   static constexpr bool scales_loss = true;         ///< Gradients below 2^-25 would round to zero.
   static constexpr std::string_view name = "fp16";  ///< In logs, messages and checkpoints.
 
-  /// For numbers up to |x|. If x is not finite, every encoded number decodes to NaN.
+  /// Scaling for numbers up to |x|. If x is not finite, every encoded number decodes to NaN.
   CORDEE_HOST_DEVICE static constexpr scaling fit(float x) {
     const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
     if (a >= 0x7f800000u) return {std::bit_cast<float>(0x7fc00000u)};
@@ -81,11 +81,11 @@ struct fp16 {
     const std::uint32_t exponent = 14u + 254u - (a >> 23);
     return {std::bit_cast<float>((exponent < 253u ? exponent : 253u) << 23)};  // 1 / scale: normal
   }
-  /// Rounds x s; infinite from 65520 on.
+  /// Rounds x s; infinity from 65520 on.
   CORDEE_HOST_DEVICE static constexpr half encode(float x, scaling k) {
     return half::nearest(x * k.scale);
   }
-  /// Multiplies by 1 / s: exact, but for subnormal floats.
+  /// Multiplies by 1 / s: exact except for subnormal floats.
   CORDEE_HOST_DEVICE static constexpr float decode(half q, scaling k) {
     return q.exact() * (1.0f / k.scale);
   }

@@ -8,7 +8,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Precision of float storage, sums and masters.
+/// Storage, sums and master weights are floats.
 struct fp32 : detail::precision::plain_precision<float> {
   static constexpr std::string_view name = "fp32";  ///< In logs, messages and checkpoints.
 };

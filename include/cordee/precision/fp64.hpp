@@ -8,7 +8,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Precision of double storage, sums and masters.
+/// Storage, sums and master weights are doubles.
 struct fp64 : detail::precision::plain_precision<double> {
   static constexpr std::string_view name = "fp64";  ///< In logs, messages and checkpoints.
 };

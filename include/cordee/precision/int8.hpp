@@ -36,13 +36,13 @@ CORDEE_HOST_DEVICE constexpr int round_clamped(Real x, int low, int high) {
 
 }  // namespace detail::precision
 
-/// Precision whose convolutions multiply eight-bit operands in forward; activations, their
-/// gradients and masters are floats. Also a format of messages.
+/// Forward convolutions multiply eight-bit operands; activations, their gradients and master
+/// weights are floats. Also a format for messages.
 struct int8 {
-  using storage = std::int8_t;  ///< Of operands and messages.
-  using activation = float;     ///< Between layers.
+  using storage = std::int8_t;  ///< Type of operands and messages.
+  using activation = float;     ///< Type between layers.
   using master = float;         ///< See Precision.
-  using accumulate = float;     ///< Of sums outside of convolutions, whose own are std::int32_t.
+  using accumulate = float;     ///< Type of sums outside convolutions, whose own are std::int32_t.
   /// Scale of one range of numbers on the wire.
   struct scaling {
     float scale = 1;        ///< s, at least 2^-126; NaN for a range that is not finite.
@@ -52,7 +52,8 @@ struct int8 {
   static constexpr bool scales_loss = false;        ///< Gradients have the exponents of floats.
   static constexpr std::string_view name = "int8";  ///< In logs, messages and checkpoints.
 
-  /// Symmetric, for numbers up to |x|. If x is not finite, every encoded number decodes to NaN.
+  /// Symmetric scaling for numbers up to |x|. If x is not finite, every encoded number decodes to
+  /// NaN.
   CORDEE_HOST_DEVICE static constexpr scaling fit(float x) {
     const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
     if (a >= 0x7f800000u) return {std::bit_cast<float>(0x7fc00000u), 0};
@@ -61,7 +62,7 @@ struct int8 {
     const float least = std::bit_cast<float>(0x00800000u);  // 1 / scale stays finite
     return {scale > least ? scale : least, 0};
   }
-  /// The result is -127 .. 127.
+  /// Returns a code in -127 .. 127.
   CORDEE_HOST_DEVICE static constexpr std::int8_t encode(float x, scaling k) {
     const int q = detail::precision::round_clamped(x * (1 / k.scale), -127 - k.zero, 127 - k.zero);
     return static_cast<std::int8_t>(q + k.zero);
@@ -86,12 +87,12 @@ constexpr std::string_view low_bit_name(int bits) {
 
 }  // namespace detail::precision
 
-/// int8 whose convolutions have weights of fewer bits, -(2^(b-1) - 1) .. 2^(b-1) - 1: of 2 bits -1,
-/// 0 and 1. Activations stay bytes. For the CPU.
+/// int8 whose convolutions have weights of fewer bits, -(2^(b-1) - 1) .. 2^(b-1) - 1: with 2 bits
+/// -1, 0 and 1. Activations remain bytes. CPU only.
 template <int WeightBits>
 struct low_bit_weights : int8 {
   static_assert(WeightBits >= 2 && WeightBits <= 8, "weights have 2 to 8 bits");
-  static constexpr int weight_bits = WeightBits;  ///< b; integer networks have 8, 4 or 2.
+  static constexpr int weight_bits = WeightBits;  ///< b; integer networks support 8, 4 and 2.
   /// The name in logs, messages and checkpoints.
   static constexpr std::string_view name = detail::precision::low_bit_name(WeightBits);
 };

@@ -22,8 +22,8 @@ concept StorageOnly = std::is_trivially_copyable_v<N> && requires(N q, float x) 
 
 }  // namespace detail::precision
 
-/// Type of the numbers that kernels load and store: a floating-point type, or one for storage alone
-/// (`half`, `bfloat`), on which arithmetic is done in float.
+/// Type of the numbers that kernels load and store: a floating-point type, or a storage-only type
+/// (`half`, `bfloat`) whose arithmetic is done in float.
 template <class N>
 concept Number = std::floating_point<N> || detail::precision::StorageOnly<N>;
 

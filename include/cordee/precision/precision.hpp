@@ -13,8 +13,8 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// `storage` is the type in memory and on the wire, `accumulate` that of sums, `master` that of the
-/// weights which optimizers update. `scaling` parametrizes encoding: empty for fp32, a scale for
-/// int8. `fit(x)` is the scaling for values up to |x|; x that is not finite decodes to NaN.
+/// weights that optimizers update. `scaling` parametrizes encoding: empty for fp32, a scale for
+/// int8. `fit(x)` is the scaling for values up to |x|; if x is not finite, values decode to NaN.
 template <class P>
 concept Precision =
     std::is_trivially_copyable_v<typename P::storage> && std::floating_point<typename P::master> &&
