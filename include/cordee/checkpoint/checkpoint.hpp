@@ -47,53 +47,54 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// When a checkpoint is due: at whichever of the three comes first; 0: never.
+/// When a checkpoint is due: when the first of the three is reached; 0: never.
 struct checkpoint_interval {
-  /// Saves at each multiple of so many steps. Unit: steps, skipped ones included. Range: 0 or more,
-  /// and one of the three above 0, else usage_error.
+  /// Saves at each multiple of this many steps. Unit: steps, including skipped ones. Range: 0 or
+  /// more, and one of the three above 0, else usage_error.
   std::int64_t steps = 0;
-  /// Saves so many minutes after the last checkpoint, by rank 0's clock. Unit: minutes. Range:
+  /// Saves this many minutes after the last checkpoint, by rank 0's clock. Unit: minutes. Range:
   /// finite, 0 or more, else usage_error.
   double minutes = 0;
-  /// Saves at each multiple of so many epochs. Unit: epochs. Range: finite, 0 or more, else
+  /// Saves at each multiple of this many epochs. Unit: epochs. Range: finite, 0 or more, else
   /// usage_error.
   double epochs = 0;
 };
 
 /// A callback of fit that saves a run; see the header's top.
 struct checkpoint {
-  /// Folder of the run, which all ranks see; made if there is none. Range: not empty, else
+  /// Folder of the run, accessible to all ranks; created if missing. Range: not empty, else
   /// usage_error.
   std::string folder;
-  /// When checkpoints are due, besides at the end of fit and on a signal. Range: no member below 0,
-  /// one above, else usage_error.
+  /// When checkpoints are due, besides the end of fit and signals. Range: no member below 0, one
+  /// above, else usage_error.
   checkpoint_interval every{.epochs = 1};
-  /// Newest checkpoints that remain; older ones are removed. Range: 1 or more, else usage_error.
+  /// Number of newest checkpoints to keep; older ones are removed. Range: 1 or more, else
+  /// usage_error.
   int keep = 3;
-  /// Whether a copy of the planes is written beside training. False: without a copy, and the step
-  /// waits.
+  /// Whether a copy of the planes is written in the background while training continues. False: no
+  /// copy is made, and the step waits.
   bool async = true;
-  /// How to continue the run, as messages say it: for example an option of the program. Empty: the
-  /// call resume("FOLDER").
+  /// How to resume the run, for messages: for example an option of the program. Empty: the call
+  /// resume("FOLDER").
   std::string resumed_by{};
 
-  /// State: lock of the folder, of rank 0, while fit runs.
+  /// State: rank 0's lock of the folder, while fit runs.
   std::unique_ptr<detail::checkpoints::folder_lock> lock{};
   /// State: receives signals while fit runs.
   std::unique_ptr<detail::checkpoints::stop_signal> signals{};
-  detail::checkpoints::checkpoint_writer writer{};  ///< State: the files that are being written.
-  double epoch = 0;                                 ///< State: epoch of the update before.
+  detail::checkpoints::checkpoint_writer writer{};  ///< State: the files being written.
+  double epoch = 0;                                 ///< State: epoch of the previous update.
   std::int64_t saved = -1;                          ///< State: the step saved last; -1: none.
   /// State: when it was saved, or when fit began.
   std::chrono::steady_clock::time_point saved_at{};
 
-  /// One line that must be the same on all ranks.
+  /// One line that must agree on all ranks.
   [[nodiscard, gnu::cold]] std::string rank_settings() const {
     return concat("checkpoint, .every ", every.steps, " steps, ", every.epochs, " epochs");
   }
 
-  /// What is saved when, and this rank's memory for it, as `describe(run, feed, epochs, callbacks)`
-  /// says it.
+  /// What is saved when, and this rank's memory for it, for `describe(run, feed, epochs,
+  /// callbacks)`.
   template <class Run>
   [[nodiscard, gnu::cold]] std::string describe(Run& run) const {
     std::string out = concat(folder, ", the newest ", keep);
@@ -105,9 +106,9 @@ struct checkpoint {
                         " bytes of host memory for the copy that is written beside training");
   }
 
-  /// Locks the folder, before other callbacks open their files. @throws usage_error for an option
+  /// Locks the folder before other callbacks open their files. @throws usage_error for an option
   /// outside its range, error for a folder that cannot be written, that another job saves into,
-  /// whose checkpoints are all damaged, or that has one of a later step than this run's.
+  /// whose checkpoints are all damaged, or that has a checkpoint of a later step than this run's.
   template <class Run>
   void check_on_all_ranks(Run& run, double) {
     using S = std::remove_cvref_t<decltype(run.schedule())>;
@@ -140,7 +141,7 @@ struct checkpoint {
                          ", this run is at step ", run.steps_taken(), ": continue that run by ",
                          way_to_resume(), ", or name another folder"));
   }
-  /// Removes what killed processes left of unfinished checkpoints, and begins to receive signals.
+  /// Removes unfinished checkpoints left by killed processes, and starts to receive signals.
   template <class Run>
   void begin_on_all_ranks(Run& run, double start) {
     if (run.comm().rank() == 0) detail::checkpoints::run_folder(folder).remove_strays();
@@ -173,7 +174,7 @@ struct checkpoint {
     return stops;
   }
 
-  /// Saves the end of fit in any case, and blocks until the checkpoint is on the disk.
+  /// Always saves at the end of fit, and blocks until the checkpoint is on disk.
   template <class Run>
   void end_on_all_ranks(Run& run) {
     if (saved != run.steps_taken()) save(run);

@@ -97,16 +97,16 @@ void send_from(const Communicator& comm, int root, span_on<std::byte, cpu> x,
 }  // namespace detail::checkpoints
 
 /// A callback of fit that keeps the state of each step in this process's memory; see the header's
-/// top. Used by one run at a time.
+/// top. For one run at a time.
 class memory_checkpoint {
  public:
-  /// Steps taken, at the state that is kept; -1: none.
+  /// Step of the state being kept; -1: none.
   [[nodiscard]] std::int64_t steps_kept() const { return step_; }
 
-  /// Effects: planes and state of every rank are those of the last step that a rank has kept; the
-  /// next fit goes on behind it. Returns false, and changes nothing, where no rank has kept one.
-  /// Call it before fit in each world. @throws error if a rank has kept another network, optimizer
-  /// or reducer, or if the exchange fails: then what this rank has kept stays. Collective.
+  /// Restores planes and state of every rank to the last step that any rank has kept; the next fit
+  /// continues after it. Returns false, and changes nothing, if no rank has kept one. Call it
+  /// before fit in each world. @throws error if a rank has kept another network, optimizer or
+  /// reducer, or if the exchange fails; this rank's kept state then remains. Collective.
   template <class Run>
   bool resume(Run& run) {
     check<Run>();
@@ -119,13 +119,13 @@ class memory_checkpoint {
     check<Run>();
     keep(run);
   }
-  /// Keeps the state behind a step.
+  /// Keeps the state after a step.
   template <class Run>
   bool step_on_all_ranks(Run& run, double) {
     keep(run);
     return false;
   }
-  /// What it keeps, as `describe(run, feed, epochs, callbacks)` says it.
+  /// What it keeps, for `describe(run, feed, epochs, callbacks)`.
   template <class Run>
   [[nodiscard, gnu::cold]] std::string describe(Run& run) const {
     return concat("each step's state in memory, for ranks that come and go, ",

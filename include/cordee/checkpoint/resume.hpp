@@ -121,12 +121,12 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
 
 }  // namespace detail::checkpoints
 
-/// Effects: planes and state of every rank are those of the newest whole checkpoint; the next fit
-/// goes on at its update. Returns false, and changes nothing, if the folder has no checkpoint.
+/// Restores planes and state of every rank from the newest complete checkpoint; the next fit
+/// continues at its update. Returns false, and changes nothing, if the folder has no checkpoint.
 /// Prints on rank 0 what differs but may: options, schedule, reducer, number of ranks, slots of
-/// tensors that are frozen now. Throws error for one of another network, type of optimizer or
-/// precision, for another number of ranks where there is no mean (rank_mean.hpp), where a rank
-/// cannot read, and where only damaged checkpoints are left. Collective.
+/// tensors that are now frozen. Throws error for a checkpoint of another network, type of optimizer
+/// or precision, for another number of ranks if there is no mean (rank_mean.hpp), if a rank cannot
+/// read, and if only damaged checkpoints remain. Collective.
 template <class Run>
 bool resume_run(Run& run, const std::string& folder) {
   namespace checkpoints = detail::checkpoints;

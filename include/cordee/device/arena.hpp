@@ -94,16 +94,16 @@ struct plane_part {
 
 }  // namespace detail::device
 
-/// Planes of numbers of type Real on a device, or in `Memory` of another kind that it reads;
+/// Planes of numbers of type Real on a device, or in another kind of memory that it can read;
 /// movable, not copyable.
 template <class Real, Device D, class Memory = buffer<Real, D>>
 class arena {
  public:
-  /// `planes` planes of the table's segments, zero initially.
+  /// `planes` planes for the table's segments, initially zero.
   arena(const D& device, std::span<const segment> table, int planes)
       : arena(device, table, planes, planes, 0) {}
-  /// `planes` planes, of which the first `whole` are of the table's segments and the others of
-  /// `part` numbers each; zero initially.
+  /// `planes` planes, the first `whole` for the table's segments and the others of `part` numbers
+  /// each; initially zero.
   [[gnu::cold, gnu::noinline]] arena(const D& device, std::span<const segment> table, int planes,
                                      int whole, std::size_t part)
       : plane_size_(size_of_plane(table)),
@@ -112,13 +112,13 @@ class arena {
         whole_(whole),
         memory_(device, begin_of(planes)) {}
 
-  /// Numbers in a plane of these segments.
+  /// Numbers in a plane for these segments.
   [[nodiscard]] static std::size_t size_of_plane(std::span<const segment> table) {
     return table.empty() ? 0 : table.back().offset + detail::core::align_up(table.back().size);
   }
   /// Number of planes.
   [[nodiscard]] int planes() const { return planes_; }
-  /// Numbers in a whole plane, padding included.
+  /// Numbers in a whole plane, including padding.
   [[nodiscard]] std::size_t plane_size() const { return plane_size_; }
   /// Plane `index`, 0 .. planes() - 1. @throws usage_error for another index.
   [[nodiscard]] span_on<Real, D> plane(int index) {

@@ -68,17 +68,17 @@ class owned_memory {
 
 }  // namespace detail::device
 
-/// `size` numbers of device memory, zero initially. Movable, not copyable.
+/// `size` numbers of device memory, initially zero. Movable, not copyable.
 template <class T, Device D>
   requires std::is_trivially_copyable_v<T>
 class buffer {
  public:
   buffer() = default;
-  /// Allocates on the device. @throws error without memory, usage_error if the size in bytes
-  /// overflows.
+  /// Allocates on the device. @throws error if memory is exhausted, usage_error if the size in
+  /// bytes overflows.
   buffer(const D& device, std::size_t size) : memory_(device, size, sizeof(T)) {}
 
-  /// Numbers, not bytes.
+  /// Size in numbers, not bytes.
   [[nodiscard]] std::size_t size() const { return memory_.size(); }
   /// All numbers; valid until the buffer grows or is destroyed.
   [[nodiscard]] span_on<T, D> span() { return {static_cast<T*>(memory_.data()), size()}; }
@@ -87,7 +87,7 @@ class buffer {
     return {static_cast<const T*>(memory_.data()), size()};
   }
 
-  /// Effects: afterwards size() >= size. If it grows, the contents are zero, not the old ones.
+  /// Ensures size() >= size. If the buffer grows, its contents are lost and zero.
   void reserve(std::size_t size) { memory_.reserve(size, sizeof(T)); }
 
  private:

@@ -30,14 +30,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The CPU as a device; copies share its pool of workers.
+/// The CPU as a device; copies share its thread pool.
 class cpu {
  public:
   static constexpr std::string_view name = "cpu";  ///< Name in logs and checkpoints.
   static constexpr bool host_memory = true;        ///< Whether host code can read the memory.
   static constexpr std::size_t alignment = 256;    ///< Alignment of allocated memory, in bytes.
 
-  /// Work is done when the call returns. Without workers it runs in the caller's thread.
+  /// Work is complete when a call returns. Without workers it runs in the caller's thread.
   struct stream : detail::ops::adl_base {
     /// Threads of the device; null: the calling thread alone.
     detail::device::pool* workers = nullptr;
@@ -50,30 +50,31 @@ class cpu {
     /// As `cpu::release`.
     void release(void* memory) const noexcept { free_pages(memory); }
   };
-  struct event {};  ///< Nothing: work is done when it is recorded.
+  struct event {};  ///< Empty: work is complete when it is recorded.
 
-  /// Has `default_workers()` workers.
+  /// Makes default_workers() workers.
   [[gnu::cold]] cpu() : cpu(default_workers()) {}
-  /// Has `workers` workers, the calling thread among them; 1 if `workers` is less.
+  /// Makes `workers` workers, including the calling thread; at least 1.
   explicit cpu(int workers) : pool_(shared_pool::make(std::max(1, workers))) {}
 
-  /// Workers of a `cpu{}` that the calling thread makes: its worker_limit, else the cores
-  /// of its affinity mask.
+  /// Workers of a `cpu{}` made by the calling thread: its worker_limit, else the cores in its
+  /// affinity mask.
   [[nodiscard]] static int default_workers() {
     return limit() > 0 ? limit() : detail::core::core_count();
   }
 
-  /// Workers, the calling thread among them.
+  /// Number of workers, including the calling thread.
   [[nodiscard]] int workers() const { return pool_.get()->size(); }
   /// A stream over the device's pool. At most one stream of a pool may run work at a time.
   [[nodiscard]] stream make_stream() const { return {pool_.get()}; }
 
-  /// Memory of `size` bytes, not initialized, in huge pages where Linux has them; null for 0 bytes.
-  /// @throws error if there is none left.
+  /// Memory of `size` bytes, uninitialized, in huge pages if Linux has them; null for 0 bytes.
+  /// @throws error if memory is exhausted.
   [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
-  /// Frees memory from `allocate`; null: nothing.
+  /// Frees memory from `allocate`; null is allowed.
   void release(void* memory) const noexcept { free_pages(memory); }
-  /// `size` bytes of zeros. Pages that nothing writes take no memory. @throws error as `allocate`.
+  /// `size` bytes of zeros. Pages that are never written use no memory. @throws error as
+  /// `allocate`.
   [[nodiscard, gnu::cold, gnu::noinline]] static detail::device::external_memory allocate_zeros(
       std::size_t size) {
     void* const owner = std::calloc(size + alignment, 1);
@@ -83,7 +84,7 @@ class cpu {
     advise_huge_pages(memory, size);
     return {memory, owner, std::free};
   }
-  /// Copies `size` bytes, which may overlap.
+  /// Copies `size` bytes; the ranges may overlap.
   void copy(void* out, const void* in, std::size_t size, stream) const {
     if (size != 0) std::memmove(out, in, size);
   }
@@ -91,14 +92,14 @@ class cpu {
   void clear(void* out, std::size_t size, stream) const {
     if (size != 0) std::memset(out, 0, size);
   }
-  /// Does nothing: work is done when its call returns.
+  /// Does nothing: work is complete when its call returns.
   [[nodiscard]] event record(stream) const { return {}; }
   /// Does nothing.
   void await(stream, event) const {}
   /// Does nothing.
   void finish(stream) const {}
 
-  /// While it lives, `cpu{}` in this thread has that many workers. Launchers use it.
+  /// While it exists, `cpu{}` in this thread has that many workers. Used by launchers.
   class worker_limit {
    public:
     /// Limits this thread until the object is destroyed; 0: no limit.

@@ -42,22 +42,23 @@ class cuda {
   static constexpr bool host_memory = false;        ///< Whether host code can read the memory.
 
   /// A CUDA stream with temporary memory. Its work is asynchronous; a call throws error for what
-  /// CUDA refuses, and often only a later one for what a kernel did.
+  /// CUDA rejects, while an error in a kernel is often thrown only by a later call.
   struct stream : detail::ops::adl_base {
     cudaStream_t handle;  ///< CUDA's stream; null: the default stream.
-    /// Its temporary memory; null if it is not from make_stream.
+    /// Its temporary memory; null if the stream is not from make_stream.
     detail::device::cuda_arena* temporary;
 
-    /// A stream of CUDA's as one of the library's.
+    /// Wraps a CUDA stream.
     stream(cudaStream_t s = nullptr, detail::device::cuda_arena* arena = nullptr)
         : handle(s), temporary(arena) {}
-    /// Launches a kernel (device/gpu_kernel.hpp) of so many thread blocks; nothing for 0 blocks.
+    /// Launches a kernel (device/gpu_kernel.hpp) with the given number of thread blocks; none for
+    /// 0.
     template <class Kernel>
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
       if (blocks != 0) detail::device::launch_cuda_kernel(blocks, kernel, handle);
     }
-    /// Temporary memory in stream order: from the stream's stack, or for a stream that is not from
-    /// make_stream from the GPU's pool; null for 0 bytes. @throws error if there is none left.
+    /// Temporary memory in stream order: from the stream's stack or, if the stream is not from
+    /// make_stream, from the GPU's pool; null for 0 bytes. @throws error if memory is exhausted.
     [[nodiscard]] void* allocate(std::size_t size) const {
       return temporary != nullptr ? temporary->allocate(size)
                                   : detail::device::cuda_stream_memory{handle}.allocate(size);
@@ -69,8 +70,8 @@ class cuda {
       else
         detail::device::cuda_stream_memory{handle}.release(memory);
     }
-    /// Bytes of the stream's stack. While this is the same, captured launches find their temporary
-    /// memory where it was.
+    /// Bytes of the stream's stack. While this is unchanged, the temporary memory of captured
+    /// launches is at the same addresses.
     [[nodiscard]] std::size_t temporary_bytes() const {
       return temporary != nullptr ? temporary->capacity() : 0;
     }
@@ -81,14 +82,14 @@ class cuda {
               "cuda: a stream of a cudaStream_t has no counters; pass one of make_stream");
       return temporary->counters(n);
     }
-    /// Copies `size` bytes between memories of the host and the GPU in stream order. Pageable host
-    /// memory is read, or written, before this returns.
+    /// Copies `size` bytes between host and GPU memory in stream order. Pageable host memory has
+    /// been read, or written, when this returns.
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0)
         detail::device::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
                                    detail::device::describe_call("cudaMemcpyAsync", size));
     }
-    /// Page-locked host memory, for a transport that stages.
+    /// Page-locked host memory, for transports that stage.
     [[nodiscard]] static void* pin(std::size_t size) {
       void* memory = nullptr;
       detail::device::cuda_check(cudaMallocHost(&memory, size),
@@ -97,7 +98,7 @@ class cuda {
     }
     /// Frees memory from `pin`.
     static void unpin(void* memory) noexcept { cudaFreeHost(memory); }
-    /// Blocks the host until the stream's work is complete. Throws also for an error of any kernel
+    /// Blocks the host until the stream's work is complete. Also throws for an error of any kernel
     /// that ran before.
     void finish() const {
       detail::device::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
@@ -108,14 +109,14 @@ class cuda {
   class event {
    public:
     event() = default;
-    /// The point after all work that was submitted to s.
+    /// The point after all work submitted to s.
     explicit event(cudaStream_t s, unsigned flags = cudaEventDisableTiming) {
       cudaEvent_t raw = nullptr;
       detail::device::cuda_check(cudaEventCreateWithFlags(&raw, flags), "cudaEventCreateWithFlags");
       handle_ = {raw, [](cudaEvent_t e) { cudaEventDestroy(e); }};
       detail::device::cuda_check(cudaEventRecord(raw, s), "cudaEventRecord");
     }
-    /// CUDA's event; null for an `event{}`, which counts as complete.
+    /// The CUDA event; null for an `event{}`, which counts as complete.
     [[nodiscard]] cudaEvent_t get() const { return handle_.get(); }
 
    private:
@@ -132,18 +133,18 @@ class cuda {
       detail::device::cuda_check(cudaGraphInstantiate(&raw, captured, 0), "cudaGraphInstantiate");
       handle_ = {raw, [](cudaGraphExec_t g) { cudaGraphExecDestroy(g); }};
     }
-    /// CUDA's graph; null for a `graph{}`.
+    /// The CUDA graph; null for a `graph{}`.
     [[nodiscard]] cudaGraphExec_t get() const { return handle_.get(); }
 
    private:
     std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>> handle_;
   };
 
-  /// The GPU of the launcher's local rank (device/local_rank.hpp); outside of launchers the
-  /// thread's current one: 0, unless the program has set another.
+  /// The GPU of the launcher's local rank (device/local_rank.hpp); without a launcher, the thread's
+  /// current one: 0, unless the program has set another.
   cuda() : cuda(current()) {}
-  /// The GPU `ordinal` of those that are visible. Its memory pool keeps what is released, for the
-  /// whole process. @throws error if there is no such GPU.
+  /// GPU `ordinal` among the visible ones. Its memory pool keeps released memory, for the whole
+  /// process. @throws error if there is no such GPU.
   explicit cuda(int ordinal)
       : ordinal_(ordinal), streams_(std::make_shared<detail::device::cuda_stream_pool>()) {
     int count = 0;  // not written where there is no driver
@@ -164,7 +165,7 @@ class cuda {
       detail::device::share_pool(ordinal, rank->peers(count));
   }
 
-  /// Number of the GPU among those that are visible.
+  /// Ordinal of the GPU among the visible ones.
   [[nodiscard]] int ordinal() const { return ordinal_; }
   /// One line for logs: "GPU 1 (NVIDIA H200)".
   [[nodiscard]] std::string describe() const {
@@ -180,10 +181,10 @@ class cuda {
   [[nodiscard]] stream make_high_priority_stream() const {
     return acquire(detail::device::stream_priority::high);
   }
-  /// Gives s back for a later make_stream; submitted work still completes.
+  /// Returns s for reuse by make_stream; submitted work still completes.
   void close_stream(stream s) const noexcept { streams_->recycle(s.handle); }
-  /// Memory of the GPU, not initialized; null for 0 bytes. @throws error, with the bytes that are
-  /// free, if there is none left.
+  /// GPU memory, uninitialized; null for 0 bytes. @throws error, stating the free bytes, if memory
+  /// is exhausted.
   [[nodiscard]] void* allocate(std::size_t size) const {
     use();
     return detail::device::allocate_or_trim(
@@ -191,7 +192,7 @@ class cuda {
   }
   /// Frees memory from `allocate`.
   void release(void* memory) const noexcept { cudaFree(memory); }
-  /// Whether it is memory of this GPU, or managed by CUDA, which moves it there.
+  /// Whether `memory` is on this GPU, or managed by CUDA, which moves it there.
   [[nodiscard]] bool owns(const void* memory) const {
     cudaPointerAttributes found{};
     detail::device::cuda_check(cudaPointerGetAttributes(&found, memory),
@@ -199,14 +200,14 @@ class cuda {
     return found.type == cudaMemoryTypeManaged ||
            (found.type == cudaMemoryTypeDevice && found.device == ordinal_);
   }
-  /// Bytes that could be allocated, and that `s` holds for temporary memory. Blocks the host until
-  /// the GPU is idle; none while `s` is captured.
+  /// Bytes that could be allocated, and those `s` holds for temporary memory. Blocks the host until
+  /// the GPU is idle; empty while `s` is being captured.
   [[nodiscard]] std::optional<std::size_t> available(stream s) const {
     use();
     if (!detail::device::cuda_stream_memory{s.handle}.may_grow()) return {};
     return detail::device::free_cuda_memory() + s.temporary_bytes();
   }
-  /// Page-locked host memory; null for 0 bytes. @throws error if there is none left.
+  /// Page-locked host memory; null for 0 bytes. @throws error if memory is exhausted.
   [[nodiscard]] void* pin(std::size_t size) const {
     use();
     return size != 0 ? stream::pin(size) : nullptr;
@@ -215,13 +216,13 @@ class cuda {
   void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
   /// As stream::copy.
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
-  /// Sets `size` bytes of the GPU to zero in stream order.
+  /// Sets `size` bytes of GPU memory to zero in stream order.
   void clear(void* out, std::size_t size, stream s) const {
     if (size != 0)
       detail::device::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
                                  detail::device::describe_call("cudaMemsetAsync", size));
   }
-  /// The point after all work that was submitted to s.
+  /// The point after all work submitted to s.
   [[nodiscard]] event record(stream s) const {
     use();
     return event(s.handle);
@@ -231,14 +232,14 @@ class cuda {
     use();
     return event(s.handle, cudaEventDefault);
   }
-  /// Seconds of the GPU from one event of record_time to another. Requires that both are complete.
+  /// GPU seconds between two events of record_time. Requires that both are complete.
   [[nodiscard]] double seconds_between(const event& begin, const event& end) const {
     float milliseconds = 0;
     detail::device::cuda_check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()),
                                "cudaEventElapsedTime");
     return 1e-3 * static_cast<double>(milliseconds);
   }
-  /// Later work of s waits for e; the host does not.
+  /// Makes later work of s wait for e; the host does not wait.
   void await(stream s, const event& e) const {
     use();
     if (e.get() != nullptr)
@@ -246,20 +247,20 @@ class cuda {
   }
   /// As stream::finish.
   void finish(stream s) const { s.finish(); }
-  /// Whether the work that precedes `e` is complete.
+  /// Whether the work before `e` is complete.
   [[nodiscard]] bool is_complete(const event& e) const {
     const cudaError_t status = e.get() == nullptr ? cudaSuccess : cudaEventQuery(e.get());
     if (status != cudaErrorNotReady) detail::device::cuda_check(status, "cudaEventQuery");
     return status == cudaSuccess;
   }
-  /// Blocks the host until the work that precedes `e` is complete.
+  /// Blocks the host until the work before `e` is complete.
   void wait(const event& e) const {
     if (e.get() == nullptr || cudaEventQuery(e.get()) == cudaSuccess) return;
     detail::device::cuda_check(cudaEventSynchronize(e.get()), "cudaEventSynchronize");
   }
 
-  /// Returns what f() submits to s as a graph, without running it. In thread-local mode: other
-  /// ranks' threads may allocate meanwhile. Throws what f throws, or error.
+  /// Captures what f() submits to s as a graph, without running it. Thread-local mode: other ranks'
+  /// threads may allocate meanwhile. Throws what f throws, or error.
   template <class F>
   [[nodiscard]] graph capture(stream s, const F& f) const {
     use();
@@ -332,8 +333,8 @@ namespace detail::device {
 inline const bool lists_visible_gpus = (list_visible_gpus = &visible_cuda_gpus, true);
 }  // namespace detail::device
 
-/// The same class: in a program with `using namespace cordee`, `cuda` is ambiguous with the
-/// namespace of CUDA's C++ library, which Thrust includes.
+/// Another name: in a program with `using namespace cordee`, `cuda` is ambiguous with the namespace
+/// of CUDA's C++ library, which Thrust includes.
 using gpu = cuda;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -13,21 +13,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// While a fit has it among its callbacks, step, input, forward, backward, exchange, update and
-/// validation are NVTX ranges of the host's threads; a number, of the step or the bucket, is the
-/// payload. A captured step is one launch: its parts have no ranges. Without a profiler it costs a
-/// call of an empty function per range.
+/// As a callback of fit, marks step, input, forward, backward, exchange, update and validation as
+/// NVTX ranges of host threads; the number of the step or bucket is the payload. A captured step is
+/// one launch, so its parts have no ranges. Without a profiler, a range costs a call of an empty
+/// function.
 ///
 ///   nsys profile --trace cuda,nvtx ./my_program       with   run.fit(feed, 90, nvtx_ranges{});
 struct nvtx_ranges {
   ~nvtx_ranges() { detail::core::remove_trace_sink(sink()); }
 
-  /// Begins to mark the calling rank's ranges.
+  /// Starts marking the calling rank's ranges.
   template <class Run>
   void begin_on_all_ranks(Run&, double) {
     detail::core::add_trace_sink(sink());
   }
-  /// Ends marking them.
+  /// Stops marking them.
   template <class Run>
   void end_on_all_ranks(Run&) {
     detail::core::remove_trace_sink(sink());

@@ -67,9 +67,9 @@ struct kernel_adl_base : ops::adl_base {};
 }  // namespace detail::device
 
 /// A stream that launches kernels. `launch_kernel(blocks, kernel)` runs the kernel in stream order;
-/// zero blocks are allowed and launch nothing. `copy` is between any two memories in stream order;
-/// `finish` blocks the host until the stream's work is complete. `counters(n)` are for `is_last` of
-/// the next kernel: in device memory, and zero whenever no kernel of the stream runs.
+/// zero blocks launch nothing. `copy` copies between any two memories in stream order; `finish`
+/// blocks the host until the stream's work is complete. `counters(n)` are for `is_last` of the next
+/// kernel: in device memory, and zero whenever no kernel of the stream runs.
 template <class S>
 concept GpuStream =
     detail::device::StreamAllocator<S> && requires(const S s, std::size_t n, void* p) {

@@ -36,7 +36,7 @@ struct operation_counts {
 
 }  // namespace detail::device
 
-/// A device whose operations are counted, not done.
+/// A device that counts operations without performing them.
 class phantom {
  public:
   static constexpr std::string_view name = "phantom";  ///< Name in logs and checkpoints.
@@ -44,11 +44,11 @@ class phantom {
 
   /// Operations are found by argument-dependent lookup.
   struct stream : detail::ops::adl_base {
-    /// Where operations are counted; null: nowhere.
+    /// Where operations are counted; null: they are not.
     detail::device::operation_counts* counts = nullptr;
 
     constexpr stream() = default;
-    /// Counts in `c`, which must outlive it.
+    /// Counts in `c`, which must outlive the stream.
     constexpr explicit stream(detail::device::operation_counts* c) : counts(c) {}
 
    private:
@@ -133,10 +133,10 @@ class phantom {
   /// Streams count in `counts`, which must outlive them.
   explicit phantom(detail::device::operation_counts& counts) : counts_(&counts) {}
 
-  /// A stream that counts where the device does.
+  /// A stream that counts where the device counts.
   [[nodiscard]] stream make_stream() const { return stream{counts_}; }
 
-  /// The same address each time, which no program can read: spans of one allocation differ.
+  /// Always the same address, which no program can read, since spans of one allocation must differ.
   [[nodiscard]] void* allocate(std::size_t) const {
     return reinterpret_cast<void*>(std::uintptr_t{1} << 52);
   }

@@ -33,20 +33,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// How images are decoded, and what is done with those that cannot be.
+/// How images are decoded, and how broken ones are handled.
 struct decoding_options {
-  /// What becomes of an image that cannot be decoded: `refuse` lets `read` throw sample_error,
-  /// which names it; with `skip` the next readable image in the order of indices takes its place,
-  /// label included, on all ranks alike. Where a data set is split, that may belong to the other
-  /// part. The first is printed at once, their number by reason when the last copy of the data set
-  /// is destroyed.
+  /// How images that cannot be decoded are handled. With `refuse`, `read` throws sample_error,
+  /// which names the image; with `skip`, the next readable image in index order replaces it,
+  /// including its label, on all ranks alike. If the data set is split, that image may belong to
+  /// the other part. The first one is reported at once, the counts by reason when the last copy of
+  /// the data set is destroyed.
   broken_image broken = broken_image::refuse;
-  /// Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size where what is cut out of it is still
-  /// no smaller than it becomes. Faster; the pixels are not those of a full decode.
+  /// Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size if the part cut out of it is then
+  /// still no smaller than the result. Faster, but pixels differ from those of a full decode.
   bool scaled_decoding = false;
-  /// Size of the largest image that is decoded. Unit: pixels. Range: any. Larger ones are refused
-  /// with sample_error before memory is made for them, and so are images of several passes
-  /// (progressive JPEG, interlaced PNG) where passes times pixels exceed three times this.
+  /// Size of the largest image that is decoded. Unit: pixels. Range: any. Larger ones are rejected
+  /// with sample_error before memory is allocated for them, and so are images of several passes
+  /// (progressive JPEG, interlaced PNG) if passes times pixels exceed three times this.
   std::uint64_t most_pixels = detail::images::decoder::default_most_pixels;
 };
 
@@ -95,13 +95,13 @@ void decode_sample(decoding_buffers& b, const std::string& name, const R& resamp
 
 }  // namespace detail::images
 
-/// A `Dataset` of images that are decoded when they are read. Its samples are drawn at random where
-/// `resampling` does so: the loader gives each the sequence of (seed, epoch, sample). `read`
-/// without a sequence takes that of seed 0, epoch 0.
+/// A `Dataset` of images that are decoded when read. Samples are drawn at random if `resampling`
+/// does so: the loader passes each the sequence of (seed, epoch, sample). `read` without a sequence
+/// uses that of seed 0, epoch 0.
 template <EncodedDataset S, Resampling R = random_resized_crop>
 class decoded_images {
  public:
-  /// Decodes nothing yet. @throws usage_error for an option of `resampling` out of its range.
+  /// Does not decode yet. @throws usage_error for an option of `resampling` out of its range.
   explicit decoded_images(S encoded, R resampling = {}, decoding_options options = {})
       : encoded_(std::move(encoded)),
         resampling_(std::move(resampling)),
@@ -110,26 +110,26 @@ class decoded_images {
     resampling_({1, 1}, random_of(0));  // refuses wrong options now
   }
 
-  /// 3 x height x width of what `resampling` makes.
+  /// 3 x height x width of the output of `resampling`.
   [[nodiscard]] extent image() const {
     const image_size size = resampling_.output();
     return {3, size.height, size.width};
   }
   /// Classes of the encoded data set.
   [[nodiscard]] int classes() const { return encoded_.classes(); }
-  /// Samples of the encoded data set, broken ones included.
+  /// Samples of the encoded data set, including broken ones.
   [[nodiscard]] std::size_t size() const { return encoded_.size(); }
-  /// Names by label; empty if the encoded data set has none.
+  /// Names by label; empty if the encoded data set has no names.
   [[nodiscard]] std::vector<std::string> class_names() const {
     return detail::data::class_names_of(encoded_);
   }
-  /// The encoded data set's name of sample i.
+  /// Name of sample i in the encoded data set.
   [[nodiscard]] std::string name(std::size_t i) const { return encoded_.name(i); }
   [[nodiscard]] const S& encoded() const { return encoded_; }  ///< The encoded data set.
-  /// What the constructor was given.
+  /// As passed to the constructor.
   [[nodiscard]] const R& resampling() const { return resampling_; }
 
-  /// See Dataset. @throws as the other.
+  /// See Dataset. @throws as the overload below.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     return read(i, pixels, random_of(i));
   }
@@ -153,9 +153,9 @@ class decoded_images {
     throw error("decoded_images: no image of the data set can be decoded");
   }
 
-  /// Returns the encoded image's label without decoding it. For a broken image that is skipped
-  /// `read` returns that of its successor instead; here it keeps its own, for what this copy has
-  /// found broken so far must not decide how `split` divides the data.
+  /// Returns the encoded image's label without decoding it. For a skipped broken image `read`
+  /// returns its successor's label; this function returns its own, since what this copy has found
+  /// broken so far must not decide how `split` divides the data.
   [[nodiscard]] int label(std::size_t i) const {
     if constexpr (detail::data::Labelled<S>) {
       return encoded_.label(i);
@@ -164,18 +164,18 @@ class decoded_images {
       return encoded_.read(i, (*buffers).file);
     }
   }
-  /// The encoded data set's order.
+  /// Sample order of the encoded data set.
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const
     requires detail::data::Ordered<S>
   {
     return encoded_.order(seed, epoch);
   }
 
-  /// Seconds of all copies together.
+  /// Seconds of all copies, summed.
   [[nodiscard]] input_statistics::reading_seconds reading() const { return state_->seconds(); }
-  /// The messages of the broken images that any copy has skipped so far, by index.
+  /// Messages of the broken images that any copy has skipped so far, by index.
   [[nodiscard]] std::map<std::size_t, std::string> broken() const { return state_->broken(); }
-  /// The numbers of these by reason; empty if there are none.
+  /// Counts of broken images by reason; empty if there are none.
   [[nodiscard]] std::string describe_broken() const { return state_->describe_broken(); }
 
   /// One line for logs.

@@ -29,9 +29,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Example i has the same bytes and the same label at every read. `read` is called by several
-/// threads concurrently, each with bytes of its own, whose memory it reuses; it throws sample_error
-/// if this sample alone is damaged. Copies are cheap: every rank has its own.
+/// Example i has the same bytes and label at every read. Several threads call `read` concurrently,
+/// each with its own bytes, whose memory it reuses; it throws sample_error if only this sample is
+/// damaged. Copies are cheap: every rank has one.
 template <class S>
 concept EncodedDataset = requires(const S s, std::size_t i, std::vector<std::uint8_t>& bytes) {
   { s.classes() } -> std::convertible_to<int>;

@@ -121,17 +121,18 @@ inline std::vector<std::string> folders_below(const std::string& path) {
 
 /// Options of image_folder.
 struct image_folder_options {
-  /// Images of formats that torchvision lists and this library does not decode (.bmp, .pgm, .ppm,
-  /// .tif, .tiff, .webp): an error, or left out, so that later samples have smaller indices.
+  /// Whether images in formats that torchvision lists and this library cannot decode (.bmp, .pgm,
+  /// .ppm, .tif, .tiff, .webp) are an error or left out, so that later samples have smaller
+  /// indices.
   broken_image other_formats = broken_image::refuse;
 };
 
 /// The images of a folder, an EncodedDataset. A copy shares the list of files.
 class image_folder {
  public:
-  /// Lists the folder. @throws error if it cannot be read, holds no folders, or a class has no
+  /// Lists the folder. @throws error if it cannot be read, has no subfolders, or a class has no
   /// images; for a file of another format that is refused, a pipe, socket or device, and a symbolic
-  /// link to nothing or to a folder above it.
+  /// link that is broken or leads to a parent folder.
   explicit image_folder(const std::string& path, image_folder_options options = {}) {
     auto all = std::make_shared<contents>();
     all->path = path;
@@ -155,9 +156,9 @@ class image_folder {
     contents_ = std::move(all);
   }
 
-  /// Folders in `path`.
+  /// Number of folders in `path`.
   [[nodiscard]] int classes() const { return static_cast<int>(contents_->classes.size()); }
-  /// Their names, sorted; the label is the place.
+  /// Their names, sorted; a label is an index into them.
   [[nodiscard]] const std::vector<std::string>& class_names() const { return contents_->classes; }
   [[nodiscard]] std::size_t size() const { return contents_->samples.size(); }  ///< Image files.
 

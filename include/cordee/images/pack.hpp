@@ -31,20 +31,20 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of `pack`.
 struct pack_options {
-  /// Shorter side of a packed image; smaller images are kept as they are. Unit: pixels. Range: 1 or
+  /// Shorter side of a packed image; smaller images are not resized. Unit: pixels. Range: 1 or
   /// more, else usage_error.
   int shorter_side = 256;
   /// Whether an image that cannot be decoded ends `pack` with sample_error, or is left out and
   /// counted.
   broken_image broken = broken_image::refuse;
-  /// Threads that decode; 0: as many as the machine has. Range: 0 to 1024, else usage_error.
+  /// Decoder threads; 0: as many as the machine has. Range: 0 to 1024, else usage_error.
   unsigned threads = 0;
 };
 
-/// What `pack` has written and left out.
+/// What `pack` wrote and left out.
 struct pack_result {
   std::size_t images = 0, broken = 0;  ///< Images written, and left out.
-  std::string first_broken;            ///< Why the first one left out cannot be used.
+  std::string first_broken;            ///< Why the first one left out is unusable.
 };
 
 namespace detail::images {
@@ -107,10 +107,10 @@ class image_packer {
 
 }  // namespace detail::images
 
-/// Writes the images of a data set to one file, in their order, with labels and names. An image
-/// that is left out has no place: later ones move up. @throws usage_error for an option out
-/// of its range; sample_error for a broken image that is refused; error for a file that cannot be
-/// read or written. Then there is no new file.
+/// Writes a data set's images to one file, in order, with labels and names. Images left out have no
+/// index: later ones move up. @throws usage_error for an option out of its range; sample_error for
+/// a broken image that is refused; error for a file that cannot be read or written. In these cases
+/// there is no new file.
 template <EncodedDataset S>
 pack_result pack(const S& dataset, const std::string& path, pack_options options = {}) {
   using namespace detail::images;

@@ -154,13 +154,12 @@ class mapped_file {
 
 }  // namespace detail::images
 
-/// Images of a file that `pack` wrote, for the same use as the data set that was packed: the
-/// decoder copies their pixels. A copy shares the mapped file, which must not be changed while it
-/// is in use.
+/// Images of a file written by `pack`, usable like the original data set: the decoder copies their
+/// pixels. Copies share the mapped file, which must not be changed while in use.
 class packed_images {
  public:
-  /// Maps the file and checks its index. @throws error for a file that cannot be mapped, is of
-  /// another format or version, or is truncated or damaged there.
+  /// Maps the file and checks its index. @throws error for a file that cannot be mapped, has
+  /// another format or version, or whose index is truncated or damaged.
   explicit packed_images(std::string path)
       : path_(std::move(path)), file_(std::make_shared<detail::images::mapped_file>(path_)) {
     using namespace detail::images;
@@ -193,7 +192,7 @@ class packed_images {
     }
   }
 
-  /// Classes of the data set that was packed.
+  /// Classes of the original data set.
   [[nodiscard]] int classes() const { return tail_.classes; }
   /// Images in the file.
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(tail_.count); }
@@ -217,8 +216,7 @@ class packed_images {
     expects(i < size(), "packed_images: the index is beyond the data set");
     return entry(i).label;
   }
-  /// The file and the image's name where it came from. @throws usage_error for an index of size()
-  /// or above.
+  /// The file, and the image's original name. @throws usage_error for an index of size() or above.
   [[nodiscard]] std::string name(std::size_t i) const {
     expects(i < size(), "packed_images: the index is beyond the data set");
     const std::uint64_t begin = tail_.index + tail_.count * sizeof(detail::images::packed_entry);

@@ -8,9 +8,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The sides of an image, which differ from file to file.
+/// Size of an image, which differs from file to file.
 struct image_size {
-  int width = 0, height = 0;  ///< Pixels each way.
+  int width = 0, height = 0;  ///< Pixels in each dimension.
 
   friend bool operator==(const image_size&, const image_size&) = default;
 };

@@ -29,8 +29,8 @@ struct resampling_plan {
   friend bool operator==(const resampling_plan&, const resampling_plan&) = default;
 };
 
-/// output() is the size of every window. A plan is a function of the image's size and of `random`
-/// alone; what draws nothing ignores `random`.
+/// output() is the size of every window. A plan depends only on the image's size and `random`;
+/// deterministic resamplings ignore `random`.
 template <class R>
 concept Resampling =
     std::copyable<R> && requires(const R r, image_size image, random_sequence random) {
@@ -39,20 +39,20 @@ concept Resampling =
       { r.describe() } -> std::convertible_to<std::string>;
     };
 
-/// For training: a part of the image whose area and aspect ratio (width / height) are drawn at
-/// random, resized to a square (Szegedy et al. 2015, as torchvision has it):
+/// For training: a part of the image with random area and aspect ratio (width / height), resized to
+/// a square (Szegedy et al. 2015, as in torchvision):
 ///
 ///   area ~ U(scale) of the image's,  log(aspect) ~ U(log ratio),  position uniform
 ///
-/// drawn up to ten times until it lies in the image; then the largest central part whose aspect is
-/// within `ratio`.
+/// drawn up to ten times until it lies inside the image; then the largest central part whose aspect
+/// ratio is within `ratio`.
 struct random_resized_crop {
   int size = 224;  ///< Side of the sample. Unit: pixels. Range: 1 or more, else usage_error.
   /// Smallest and largest area of the part, as shares of the image's. Range: 0 < scale[0] <=
   /// scale[1] <= 1, else usage_error. Default: as torchvision.
   std::array<double, 2> scale{0.08, 1};
-  /// Smallest and largest aspect, width / height. Range: finite, 0 < ratio[0] <= ratio[1], else
-  /// usage_error. Default: as torchvision.
+  /// Smallest and largest aspect ratio, width / height. Range: finite, 0 < ratio[0] <= ratio[1],
+  /// else usage_error. Default: as torchvision.
   std::array<double, 2> ratio{3.0 / 4, 4.0 / 3};
 
   /// size x size.
@@ -117,7 +117,7 @@ struct resize_center_crop {
   /// crop x crop.
   [[nodiscard]] image_size output() const { return {crop, crop}; }
 
-  /// Requires an image with pixels. A longer side that no int holds becomes the largest int.
+  /// Requires an image with pixels. A longer side beyond the largest int becomes the largest int.
   /// @throws usage_error for an option out of its range.
   resampling_plan operator()(image_size image,
                              random_sequence = {0, purpose::resampling, 0, 0}) const {

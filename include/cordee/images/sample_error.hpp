@@ -10,20 +10,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A damaged or unsupported image, or a record whose checksum is wrong. What may be skipped is
-/// thrown as this type; an unreadable folder or disk is an `error` alone.
+/// A damaged or unsupported image, or a record with a wrong checksum. What may be skipped is thrown
+/// as this type; an unreadable folder or disk is a plain `error`.
 class sample_error : public error {
  public:
-  /// `message` names the sample, what is wrong with it, and the remedy.
+  /// `message` names the sample, its fault and the remedy.
   explicit sample_error(const std::string& message,
                         std::source_location location = std::source_location::current())
       : error(message, location) {}
 };
 
-/// What is done with samples that cannot be used.
+/// How unusable samples are handled.
 enum class broken_image {
   refuse,  ///< An error ends the run.
-  skip     ///< They are counted, named, and left out, or replaced by the next when read.
+  skip     ///< They are counted, reported, and left out, or replaced by the next when read.
 };
 
 }  // namespace cordee::inline CORDEE_ABI

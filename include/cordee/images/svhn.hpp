@@ -105,7 +105,7 @@ inline svhn_digits read_svhn(const std::string& path) {
 class svhn {
  public:
   /// Reads a MATLAB file. @throws error for a file that cannot be read or has other arrays or
-  /// labels, and in a program that was built without zlib.
+  /// labels, and in a program built without zlib.
   explicit svhn(const std::string& path)
       : digits_(
             std::make_shared<const detail::images::svhn_digits>(detail::images::read_svhn(path))) {}

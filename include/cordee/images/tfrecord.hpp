@@ -35,14 +35,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What the records hold. The defaults are those of ImageNet as TensorFlow and MLPerf write it.
+/// Contents of the records. The defaults are those of ImageNet as written by TensorFlow and MLPerf.
 struct tfrecord_options {
   int classes = 1000;  ///< Number of classes. Range: 1 or more, else usage_error.
   /// Label in the files that becomes 0; ImageNet's are 1 to 1000. Range: any.
   int first_label = 1;
-  std::string image = "image/encoded";      ///< Feature of the Example with the encoded image.
-  std::string label = "image/class/label";  ///< Feature with the label.
-  /// Length of the shuffle buffer; 0 reads each shard in its order. Unit: samples. Range: any.
+  std::string image = "image/encoded";  ///< Feature of the Example that holds the encoded image.
+  std::string label = "image/class/label";  ///< Feature that holds the label.
+  /// Length of the shuffle buffer; 0 reads each shard in order. Unit: samples. Range: any.
   std::size_t shuffle_buffer = 1000;
 };
 
@@ -95,8 +95,8 @@ inline std::vector<record_place> index_records(const detail::io::input_file& fil
 
 }  // namespace detail::images
 
-/// Images in TFRecord files. A record whose data are damaged throws sample_error when it is read. A
-/// whole one that lacks the features, or has another label, throws error: the options do not fit.
+/// Images in TFRecord files. A record with damaged data throws sample_error when read. An intact
+/// one that lacks the features, or has a label out of range, throws error: the options do not fit.
 class tfrecord {
  public:
   /// Opens and indexes all shards. `shards` is a pattern such as "train-{00000..01023}-of-01024"
@@ -120,7 +120,7 @@ class tfrecord {
   [[nodiscard]] std::size_t size() const { return contents_->records.size(); }
 
   /// See EncodedDataset. @throws usage_error for an index of size() or above; sample_error for
-  /// damaged data; error for absent features or another label.
+  /// damaged data; error for missing features or a label out of range.
   int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
     expects(i < size(), "tfrecord: the index is beyond the data set");
     const detail::images::record_place& place = contents_->records[i];
@@ -143,8 +143,8 @@ class tfrecord {
     return label;
   }
 
-  /// The label that `read` returns, from the record without its image, so without its checksum: of
-  /// a damaged record it is another one, or throws sample_error.
+  /// The label that `read` returns, read without the image and hence without the checksum: for a
+  /// damaged record it may differ, or throw sample_error.
   [[nodiscard]] int label(std::size_t i) const {
     expects(i < size(), "tfrecord: the index is beyond the data set");
     const detail::images::record_place& place = contents_->records[i];
@@ -157,7 +157,7 @@ class tfrecord {
     return read(i, bytes);  // throws what is wrong: the record or the options
   }
 
-  /// The shard's path and the record's number in it. @throws usage_error for an index of size() or
+  /// The shard's path and the record's index in it. @throws usage_error for an index of size() or
   /// above.
   [[nodiscard]] std::string name(std::size_t i) const {
     expects(i < size(), "tfrecord: the index is beyond the data set");
@@ -166,7 +166,7 @@ class tfrecord {
                   i - (s == 0 ? 0 : contents_->ends[s - 1]));
   }
 
-  /// Shards shuffled, their records through a buffer (images/shard_order.hpp).
+  /// Shuffled shards, their records through a shuffle buffer (images/shard_order.hpp).
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     return detail::images::shard_order(contents_->ends, options_.shuffle_buffer, seed, epoch);
   }

@@ -41,20 +41,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What the shards hold, and what is done with members that fit no sample.
+/// Contents of the shards, and how members that fit no sample are handled.
 struct webdataset_options {
   /// Number of classes; 0: as many as the largest label needs. Range: 0 or more, else usage_error;
-  /// unless 0 above the largest label, else error.
+  /// if not 0, above the largest label, else error.
   int classes = 0;
-  /// Label in the files that becomes 0; 1 where labels are 1 to classes. Range: 0 or more, else
+  /// Label in the files that becomes 0; 1 if labels are 1 to classes. Range: 0 or more, else
   /// usage_error.
   int first_label = 0;
-  /// Length of the shuffle buffer; 0 reads each shard in its order. Unit: samples. Range: any.
+  /// Length of the shuffle buffer; 0 reads each shard in order. Unit: samples. Range: any.
   std::size_t shuffle_buffer = 1000;
-  /// What is done with links, devices, absolute paths and those with .., samples without image or
-  /// label, second images or labels of a sample, and names with two dots by which a sample would
-  /// vanish. A shard that is damaged or compressed is always an error. An image that cannot be
-  /// decoded is a matter of decoding_options::broken.
+  /// How to handle links, devices, absolute paths and paths with .., samples without image or
+  /// label, second images or labels of a sample, and names with two dots that would make a sample
+  /// vanish. A damaged or compressed shard is always an error. For images that cannot be decoded
+  /// see decoding_options::broken.
   broken_image broken = broken_image::refuse;
 };
 
@@ -211,14 +211,14 @@ class tar_samples {
 
 }  // namespace detail::images
 
-/// Images in tar shards. A copy shares the index and the open files, of which the process has one a
-/// shard (ulimit -n).
+/// Images in tar shards. Copies share the index and the open files, one per shard for the process
+/// (ulimit -n).
 class webdataset {
  public:
   /// Opens and indexes all shards. `shards` is a pattern such as "train-{000..127}.tar"
   /// (images/shard_names.hpp). @throws usage_error for a negative .classes or .first_label or more
-  /// than a million shards; error for a shard that cannot be read or is damaged, a member that is
-  /// refused, a label out of range, and for no samples at all.
+  /// than a million shards; error for a shard that cannot be read or is damaged, a refused member,
+  /// a label out of range, and if there are no samples.
   explicit webdataset(const std::string& shards, webdataset_options options = {})
       : options_(options) {
     expects(options.classes >= 0, "webdataset: .classes is negative");
@@ -274,7 +274,7 @@ class webdataset {
                   contents_->names.data() + contents_->samples[i].name);
   }
 
-  /// Shards shuffled, their samples through a buffer (images/shard_order.hpp).
+  /// Shuffled shards, their samples through a shuffle buffer (images/shard_order.hpp).
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     return detail::images::shard_order(contents_->ends, options_.shuffle_buffer, seed, epoch);
   }

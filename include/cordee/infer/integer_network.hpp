@@ -41,9 +41,8 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of integer_network::from.
 struct integer_network_options {
-  /// Whether batch norms are part of the convolutions before them, or steps of their own, each
-  /// exact for every number of 18 bits that a convolution gives it
-  /// (infer/quantize/fit_batch_norm.hpp).
+  /// Whether batch norms are folded into the preceding convolutions, or separate steps, each exact
+  /// for every 18-bit number that a convolution outputs (infer/quantize/fit_batch_norm.hpp).
   bool fold_batch_norm = true;
 };
 
@@ -53,9 +52,9 @@ class integer_network {
   integer_network(integer_network&&) noexcept = default;
   integer_network& operator=(integer_network&&) noexcept = default;
 
-  /// Makes one of network type N, whose weights, running statistics and ranges are in `plane`, by
-  /// N's table. Throws error that names the layer if a layer has no range, or numbers that are not
-  /// finite or that integers cannot hold, and if `load` would refuse the file
+  /// Converts a network of type N, whose weights, running statistics and ranges are in `plane`,
+  /// laid out by N's table. Throws error that names the layer if a layer has no range, or numbers
+  /// that are not finite or exceed integers, and if `load` would reject the file
   /// (infer/program/program_limits.hpp); usage_error if the normalization is not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
@@ -84,13 +83,13 @@ class integer_network {
     return integer_network(std::move(program), builder.logit_step(), device);
   }
 
-  /// Reads a file that `save` wrote, of any network. Throws error that names what is damaged, by
+  /// Reads a file written by `save`, of any network. Throws error that names what is damaged, by
   /// its checksum, or what a run could not rely on.
   [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
     detail::infer::stored_program stored = detail::infer::program_reader(path).read();
     return integer_network(std::move(stored.program), stored.logit_step, device);
   }
-  /// The same, of network type N alone. Throws error that names the first layer that differs.
+  /// Same, for network type N only. Throws error that names the first layer that differs.
   template <class N>
   [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
     integer_network loaded = load(path, device);
@@ -100,35 +99,35 @@ class integer_network {
                                  detail::precision::weight_bits<typename N::precision>, path);
     return loaded;
   }
-  /// Writes the file as a whole: under its name is the old one, or all of the new one.
+  /// Writes the file atomically: the name refers to the old file or to the complete new one.
   void save(const std::string& path) const {
     detail::infer::save_program(path, program_, logit_step_);
   }
 
-  /// Bytes of weights, biases, factors and batch norms in the file. Not counted are its description
-  /// and, 256 bytes a channel of an image and 8, the table of pixels and the logit's step.
+  /// Bytes of weights, biases, factors and batch norms in the file. Excludes its description and,
+  /// in 256 bytes per image channel plus 8, the table of pixels and the logit step.
   [[nodiscard]] std::size_t parameter_bytes() const {
     return detail::infer::stored_parameters(program_).bytes();
   }
 
   /// Extent of an input image.
   [[nodiscard]] const extent& image() const { return program_.image; }
-  /// Logits of a sample.
+  /// Number of logits per sample.
   [[nodiscard]] std::size_t classes() const { return program_.classes(); }
-  /// The number that one step of a logit stands for.
+  /// The real number that one step of a logit represents.
   [[nodiscard]] double logit_step() const { return logit_step_; }
   /// The layers with their parameters, as `integer_network_on` reads them.
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
-  /// Computes the logits; allocates nothing. One call at a time, also of networks that were made
-  /// with copies of one `cpu`: they share its workers. Networks with a device each run at once.
-  /// Throws usage_error that names both counts if the images are not whole, or do not have
-  /// classes() logits each. A span has no shape: pixels of 14 x 56 are read as 28 x 28.
+  /// Computes the logits; allocates nothing. One call at a time, also for networks made with copies
+  /// of one `cpu`, since they share its workers; networks with different devices run concurrently.
+  /// Throws usage_error that names both counts if images are incomplete, or do not have classes()
+  /// logits each. Spans have no shape: pixels of 14 x 56 are read as 28 x 28.
   void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
            std::span<std::int32_t> logits) {      // (samples, classes)
     direct_.run(samples_of(images, logits), images.data(), logits.data());
   }
-  /// The same by the definitions in infer/program/integer_layers.hpp, in integers of type Int.
+  /// Same, by the definitions in infer/program/integer_layers.hpp, in integers of type Int.
   template <class Int = std::int64_t>
   void run_reference(std::span<const std::uint8_t> images, std::span<std::int32_t> logits) const {
     const detail::infer::memory_plan plan(program_, detail::infer::plain_sizes(program_));

@@ -43,7 +43,7 @@ class integer_network_on {
 
  public:
   /// Blocks the host until the weights are on the device. Throws error that names a layer without a
-  /// form on a GPU: a window beyond 15 x 15, a classifier whose input is not one pixel.
+  /// GPU implementation: a window beyond 15 x 15, a classifier whose input is not one pixel.
   integer_network_on(const integer_network& network, const D& device, typename D::stream s,
                      const detail::infer::integer_network_on_options& options = {})
       : image_(network.image()),
@@ -53,16 +53,16 @@ class integer_network_on {
 
   /// Extent of an input image.
   [[nodiscard]] const extent& image() const { return image_; }
-  /// Logits of a sample.
+  /// Number of logits per sample.
   [[nodiscard]] std::size_t classes() const { return classes_; }
-  /// Bytes of the GPU that hold layers' weights.
+  /// GPU memory for the layers' weights, in bytes.
   [[nodiscard]] std::size_t weight_bytes() const { return program_.constant_bytes(); }
-  /// Bytes of weights that a call uploads; 0 unless they are offloaded.
+  /// Bytes of weights uploaded by a call; 0 unless they are offloaded.
   [[nodiscard]] std::size_t uploaded_bytes() const { return program_.uploaded_bytes(); }
-  /// The number that one step of a logit stands for.
+  /// The real number that one step of a logit represents.
   [[nodiscard]] double logit_step() const { return logit_step_; }
 
-  /// Computes the logits. Uses the stream's temporary memory alone, so it can be captured in a
+  /// Computes the logits. Uses only the stream's temporary memory, so it can be captured in a
   /// graph. Throws usage_error as integer_network::run does.
   void run(span_on<const std::uint8_t, D> images,  // (samples, channels, height, width)
            span_on<std::int32_t, D> logits,        // (samples, classes)

@@ -165,10 +165,10 @@ std::string onnx_bytes(const N& model, std::span<const Real> plane) {
 
 }  // namespace detail::infer
 
-/// Writes the network with the weights and running statistics of `plane`. The file is complete or
-/// absent, and folders of the path that are missing are made. Throws error that names the layer if
-/// its numbers are not finite, as floats, or if it has no range in a network of precision int8. Of
-/// a trainer,
+/// Writes the network with the weights and running statistics in `plane`. The file is complete or
+/// absent, and missing folders of the path are created. Throws error that names the layer if its
+/// numbers are not finite as floats, or if it has no range in a network of precision int8. With a
+/// trainer:
 ///
 ///   run.with_mean_model([&] {
 ///     if (run.comm().rank() == 0) write_onnx("net.onnx", run.model(), run.weights());

@@ -218,10 +218,10 @@ inline std::string onnx_bytes(const integer_program& program, double logit_step)
 
 }  // namespace detail::infer
 
-/// Writes the network in ONNX's integers: no number between the bytes of an image and its logits is
-/// a floating-point number, and the logits are those of `run` to the bit. The file is complete or
-/// absent, and folders of the path that are missing are made. Throws error that names the layer if
-/// integers of 32 bits do not hold its results, which those of a network that `from` made do.
+/// Writes the network in ONNX integers: no number between the bytes of an image and its logits is
+/// floating-point, and the logits are bitwise those of `run`. The file is complete or absent, and
+/// missing folders of the path are created. Throws error that names the layer if 32-bit integers
+/// cannot hold its results, which never happens for a network made by `from`.
 inline void write_onnx(const std::string& path, const integer_network& net) {
   detail::infer::write_onnx_file(path, detail::infer::onnx_bytes(net.program(), net.logit_step()));
 }

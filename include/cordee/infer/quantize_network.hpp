@@ -142,22 +142,22 @@ class int8_copy {
 
 /// Options of quantize_network.
 struct quantize_network_options {
-  /// Percentage of a layer's inputs that its range keeps, as quantization.percentile of a network
-  /// in int8; 100: the extremes. Unit: percent. Range: 50 < percentile <= 100 (100 beside .range),
+  /// Percentage of a layer's inputs that its range covers, as quantization.percentile of an int8
+  /// network; 100: the extremes. Unit: percent. Range: 50 < percentile <= 100 (100 beside .range),
   /// else usage_error.
   double percentile = 100;
-  /// Chooses a layer's range in place of a percentile: mean_squared_error_range{}, entropy_range{},
-  /// or another type with their member `choose`; empty: the percentile.
+  /// Chooses a layer's range instead of a percentile: mean_squared_error_range{}, entropy_range{},
+  /// or another type with a member `choose`; empty: the percentile.
   detail::infer::any_range range{};
   /// Whether weights are scaled between layers before calibration (cross-layer equalization).
   bool equalize_layers = false;
   /// Whether running means of batch norm are corrected by the mean errors of calibration's last
   /// update (bias correction).
   bool correct_bias = false;
-  /// Whether batch norms are part of convolutions, as integer_network_options::fold_batch_norm.
+  /// Whether batch norms are folded into convolutions, as integer_network_options::fold_batch_norm.
   bool fold_batch_norm = true;
 
-  /// Throws usage_error for options without meaning.
+  /// Throws usage_error for meaningless options.
   [[gnu::cold]] void check() const {
     expects(percentile > 50 && percentile <= 100,
             "quantize_network: .percentile is above 50 and at most 100");
@@ -214,18 +214,18 @@ template <class Run, train::Feed F, class Data>
 
 }  // namespace detail::infer
 
-/// Returns the integer network of the mean model of all ranks, calibrated on `batches` updates of
-/// `feed`. Throws error that names the tensor or the layer if a weight, a statistic or a range is
-/// not finite, usage_error for options without meaning. Collective.
+/// Returns the integer network of all ranks' mean model, calibrated on `batches` updates of `feed`.
+/// Throws error that names the tensor or layer if a weight, statistic or range is not finite,
+/// usage_error for meaningless options. Collective.
 template <class Run, detail::train::Feed F>
 [[nodiscard]] integer_network quantize_network(Run& run, F& feed, int batches,
                                                const quantize_network_options& options = {}) {
   return detail::infer::quantize(run, feed, batches, options, detail::infer::no_images{}).first;
 }
 
-/// The same, and what each layer costs on `images`, a labelled data set that is evaluated once for
-/// each layer and two or three times more: choose few. Layers alone are evaluated without bias
-/// correction, report.int8 with it. Collective.
+/// Same, and reports what each layer costs on `images`, a labelled data set that is evaluated once
+/// per layer and two or three times more: choose a small one. Single layers are evaluated without
+/// bias correction, report.int8 with it. Collective.
 template <class Run, detail::train::Feed F, Dataset Data>
 [[nodiscard]] std::pair<integer_network, quantization_report> quantize_network(
     Run& run, F& feed, int batches, const quantize_network_options& options, const Data& images) {

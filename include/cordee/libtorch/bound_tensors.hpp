@@ -28,17 +28,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What a parameter that the loss does not depend on means.
+/// How parameters that the loss does not depend on are handled.
 enum class unused_parameters {
   refuse,  ///< An error that names them.
-  zero     ///< Their gradient is zero, on all ranks alike.
+  zero     ///< Their gradient is zero, on all ranks.
 };
 
 /// Options of a torch_model.
 struct torch_model_options {
-  /// Parameters that a batch's loss does not depend on. Default: most are mistakes.
+  /// How to handle parameters that a batch's loss does not depend on. Default: most are mistakes.
   unused_parameters unused = unused_parameters::refuse;
-  /// Kinds of tensors by name, where the module that owns one does not tell: of norms of your own.
+  /// Kinds of tensors by name, if the module that owns one does not determine it, as for custom
+  /// norms.
   std::vector<std::pair<std::string, kind>> kinds{};
 };
 

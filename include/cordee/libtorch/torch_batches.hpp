@@ -30,14 +30,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The function of a batch_source over a data set of torch::data whose get_batch(indices) returns a
-/// whole batch, as one behind map(Stack<>()) does. The data set is read on the training thread.
-/// LibTorch's generator is seeded by the batch's place: random transforms depend on nothing else.
+/// The function of a batch_source over a torch::data set whose get_batch(indices) returns a whole
+/// batch, as after map(Stack<>()). The data set is read on the training thread. LibTorch's
+/// generator is seeded by the batch's position, the only thing random transforms depend on.
 template <class Dataset>
 struct torch_batches {
-  Dataset dataset;  ///< This rank's own; those of torch::data are copied.
+  Dataset dataset;  ///< This rank's own copy, as torch::data sets are copied.
 
-  /// The samples of these indices.
+  /// Returns the samples at these indices.
   auto operator()(const sample_indices& s) {
     const std::vector<std::size_t> indices(s.samples.begin(), s.samples.end());
     detail::libtorch::seed_generator({s.seed, purpose::augmentation,
@@ -49,7 +49,7 @@ struct torch_batches {
 template <class Dataset>
 torch_batches(Dataset) -> torch_batches<Dataset>;
 
-/// Pixels of bytes as a module reads them: (x / 255 - mean) / deviation, in floats.
+/// Converts pixel bytes to a module's input: (x / 255 - mean) / deviation, in floats.
 inline torch::Tensor normalized(const torch::Tensor& pixels, const normalization& n) {
   const std::int64_t channels = pixels.size(1);
   const auto of_channels = [&](const std::array<float, 4>& x) {
@@ -59,14 +59,14 @@ inline torch::Tensor normalized(const torch::Tensor& pixels, const normalization
   return pixels.to(torch::kFloat).div_(255).sub_(of_channels(n.mean)).mul_(of_channels(n.scale));
 }
 
-/// A loader's batches as tensors, for `fit`: `data` is its pixels, bytes (N, C, H, W), which are
-/// not copied; `target` its labels, 64-bit (N).
+/// A loader's batches as tensors, for `fit`: `data` holds the pixels, bytes (N, C, H, W), which are
+/// not copied; `target` the labels, 64-bit (N).
 template <class Loader>
 class torch_images {
  public:
-  using data_type = torch::data::Example<>;  ///< What the model gets.
+  using data_type = torch::data::Example<>;  ///< The model's input.
 
-  /// The loader outlives it.
+  /// `loader` must outlive it.
   explicit torch_images(Loader& loader) : loader_(&loader) {}
 
   [[nodiscard]] auto samples() const { return loader_->samples(); }                 ///< See loader.
@@ -81,7 +81,7 @@ class torch_images {
   [[nodiscard]] std::string describe() const { return loader_->describe(); }        ///< See loader.
 
   /// This rank's micro-batches of one update; valid until the next call. @throws usage_error for a
-  /// loader that mixes samples, whose second labels a target of one number has no room for.
+  /// loader that mixes samples, since a target of one number cannot hold second labels.
   std::span<const data_batch<data_type, cpu>> next() {
     const auto read = loader_->next();
     data_.clear();

@@ -52,9 +52,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A module with its loss. Data is what a batch of the loader is: of torch::data, an Example of
-/// stacked tensors. P states the arena's numbers: fp32, fp64 for modules of double; fp16 or bf16
-/// for modules of half and bfloat16, whose masters are then float.
+/// A module with its loss. Data is a batch of the loader: for torch::data, an Example of stacked
+/// tensors. P is the arena's precision: fp32, fp64 for double modules; fp16 or bf16 for half and
+/// bfloat16 modules, whose master weights are then floats.
 template <class Data = torch::data::Example<>, class P = fp32, class D = cpu>
 class torch_model : public custom_model<Data, P, D> {
   using base = custom_model<Data, P, D>;
@@ -101,13 +101,14 @@ class torch_model : public custom_model<Data, P, D> {
   using packed_parameters = typename base::packed_parameters;  ///< See Model.
   using stream = typename base::stream;                        ///< See Model.
 
-  /// See Model: backward writes every gradient of a step's first micro-batch.
+  /// See Model: backward overwrites every gradient in a step's first micro-batch.
   static constexpr bool overwrites_gradients = true;
 
-  /// loss(*module, batch) is the mean loss over the batch's samples, a tensor of one number; or a
-  /// std::pair of it and the number of samples that are predicted right, without which the run has
-  /// no accuracy. Module is a torch::nn::Module or a torch::jit::Module. @throws usage_error for
-  /// one without parameters to train or on another device, and for an option that names no tensor.
+  /// loss(*module, batch) returns the mean loss over the batch's samples, a tensor of one number,
+  /// or a std::pair of it and the number of correct predictions, without which the run has no
+  /// accuracy. Module is a torch::nn::Module or a torch::jit::Module. @throws usage_error for a
+  /// module without trainable parameters or on another device, and for an option that names no
+  /// tensor.
   template <class Module, class F>
     requires std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&> ||
              std::is_invocable_r_v<std::pair<torch::Tensor, std::int64_t>, F&, Module&, const Data&>
@@ -115,7 +116,7 @@ class torch_model : public custom_model<Data, P, D> {
               D device = {})
       : torch_model(make_state(module, std::move(loss), std::move(options), device)) {}
 
-  /// Copies the module's values, of which rank 0's become those of all ranks.
+  /// Copies the module's values; rank 0's become those of all ranks.
   void initialize(span_on<Real, D> plane, std::uint64_t) const {
     const stream s{};
     {
@@ -124,7 +125,7 @@ class torch_model : public custom_model<Data, P, D> {
     }
     state_->device.finish(s);
   }
-  /// The module reads `plane` from now on.
+  /// Makes the module read `plane` from now on.
   void pack_parameters(span_on<const Real, D> plane, packed_parameters& to, stream s) const {
     base::pack_parameters(plane, to, s);
     const typename place::scope on(state_->device, s);
@@ -146,25 +147,25 @@ class torch_model : public custom_model<Data, P, D> {
     };
     base::backward(values, gradients, write_mode::add, ready_with_statistics, s);
   }
-  /// See Model: backward leaves out what is frozen.
+  /// See Model: backward skips frozen tensors.
   void freeze(std::span<const std::uint8_t> flags) {
     base::freeze(flags);
     for (std::size_t k = 0; k < state_->tensors.trainable(); ++k)
       state_->tensors.entries()[k].tensor.requires_grad_(flags.empty() || flags[k] == 0);
   }
-  /// Whether gradients of the next passes may stay where LibTorch has made them: on one rank, where
-  /// only the update reads them. Forgets which do.
+  /// Whether gradients of the next passes may stay in LibTorch's memory: on one rank, where only
+  /// the update reads them. Clears the record of which do.
   void lend_gradients(bool may)
     requires(D::host_memory)
   {
     state_->tensors.lend_gradients(may);
   }
-  /// Where the gradient of trainable tensor k is; null: in the arena.
+  /// Address of trainable tensor k's gradient outside the arena; null: it is in the arena.
   [[nodiscard]] Real* lent_gradient(std::size_t k) { return state_->tensors.lent_gradient(k); }
-  /// Copies those to the arena.
+  /// Copies such gradients to the arena.
   void return_gradients() { state_->tensors.return_gradients(state_->gradients); }
-  /// Frozen parameters, buffers of integers and second names of shared tensors, for files of
-  /// weights; valid until the next call.
+  /// Frozen parameters, integer buffers and second names of shared tensors, for weight files; valid
+  /// until the next call.
   [[nodiscard]] std::vector<detail::io::tensor_view> constants() const {
     std::vector<detail::io::tensor_view> all;
     copies_.clear();
@@ -180,12 +181,11 @@ class torch_model : public custom_model<Data, P, D> {
       for (const std::string& name : e.other_names) add(name, e.tensor);
     return all;
   }
-  /// Takes the values of those that the file has. @throws error for one of another number type or
-  /// shape.
+  /// Reads those that the file has. @throws error for one of another number type or shape.
   void set_constants(const detail::io::tensor_file& file) {
     for (auto& c : state_->tensors.constants()) detail::libtorch::read(file, c.name, c.tensor);
   }
-  /// Their bytes, of which rank 0's become those of all ranks. They are not exchanged later.
+  /// Their bytes, of which rank 0's are copied to all ranks. They are not exchanged later.
   [[nodiscard]] std::vector<span_on<std::byte, D>> constant_bytes() const {
     std::vector<span_on<std::byte, D>> all;
     for (auto& c : state_->tensors.constants())
@@ -193,7 +193,7 @@ class torch_model : public custom_model<Data, P, D> {
         all.push_back({static_cast<std::byte*>(c.tensor.data_ptr()), c.tensor.nbytes()});
     return all;
   }
-  /// Tensors by kind, where weights and gradients lie, and the bytes that are copied; for logs.
+  /// Tensors by kind, where weights and gradients are, and the bytes copied; for logs.
   [[nodiscard]] std::string describe_parameters() const {
     std::size_t bytes = 0;
     for (const auto& e : state_->tensors.entries())

@@ -122,9 +122,9 @@ void equalize(const equalized_pair& p, Real* plane) {
 
 }  // namespace detail::infer
 
-/// Equalizes the layers of a network whose weights and running statistics are `plane`: before
-/// calibration, and followed by run.adopt_weights(). Returns the names of the second layer of each
-/// pair.
+/// Equalizes the layers of a network whose weights and running statistics are in `plane`. Call it
+/// before calibration, and run.adopt_weights() afterwards. Returns the name of the second layer of
+/// each pair.
 template <class N>
   requires N::device::host_memory
 std::vector<std::string> equalize_layers(
