@@ -23,10 +23,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// One layer's geometry: square windows, one group, no dilation. A structural type.
+/// Geometry of one layer: square windows, one group, no dilation. A structural type.
 struct convolution_problem {
   extent in;  ///< Extent of the input.
-  /// Channels of the output, side of the window, stride t, and padding p on each side.
+  /// Output channels, side of the window, stride t, and padding p on each side.
   int filters = 0, window = 1, stride = 1, padding = 0;
 
   /// Returns the extent of the output. Requires a window no larger than the padded input.
@@ -34,7 +34,7 @@ struct convolution_problem {
     return {filters, (in.height + 2 * padding - window) / stride + 1,
             (in.width + 2 * padding - window) / stride + 1};
   }
-  /// Numbers of the canonical weight tensor (K, C, R, S).
+  /// Numbers in the canonical weight tensor (K, C, R, S).
   [[nodiscard]] constexpr std::size_t weights() const {
     return static_cast<std::size_t>(filters) * static_cast<std::size_t>(in.channels) *
            static_cast<std::size_t>(window * window);
@@ -47,8 +47,8 @@ struct convolution_problem {
                                    const convolution_problem&) = default;
 };
 
-/// Computes convolutions on a device's streams, of activations and packed weights of N; master
-/// weights and weight gradients are Real. Requires `samples` >= 0. The buffers:
+/// Computes convolutions on a device's streams, with activations and packed weights of type N;
+/// master weights and weight gradients are Real. Requires `samples` >= 0. The buffers:
 ///
 ///   x, dx       (samples, C / V, H, W, V)    with V = block<N>(C), see ops/layout.hpp
 ///   y, dy       (samples, K / V, I, J, V)    with V = block<N>(K)
@@ -58,10 +58,9 @@ struct convolution_problem {
 ///
 /// Sums of 16-bit numbers are in fp32 or wider and are rounded once, to N in y and dx. `packed` and
 /// `workspace` are aligned for Real, as engines may keep floats in them. Packed weights are the
-/// masters, rounded to N (by `winograd` before it transforms them).
-/// Channels that only pad the last block are zero in x and dy, and are written as zero in y and dx.
-/// The bits of a result depend neither on the number of workers of the stream nor on the order in
-/// which thread blocks run.
+/// master weights rounded to N (by `winograd` before it transforms them). Channels that only pad
+/// the last block are zero in x and dy, and are written as zero in y and dx. The bits of a result
+/// depend neither on the stream's number of workers nor on the order in which thread blocks run.
 ///
 ///   optional member            default   meaning
 ///   rounds_weight_gradients    false     dw is rounded to N before it is added to a Real

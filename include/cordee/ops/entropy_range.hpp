@@ -70,10 +70,10 @@ namespace detail::ops {
 
 }  // namespace detail::ops
 
-/// The range of the least relative entropy.
+/// Chooses the range with the least relative entropy.
 struct entropy_range {
   /// The range for the counts (histogram_bins::count) of numbers with these extremes, which are
-  /// returned as they are where there are no numbers or they are not finite.
+  /// returned unchanged if there are no numbers or they are not finite.
   [[nodiscard, gnu::cold]] detail::ops::real_range choose(
       std::span<const double> counts, const detail::ops::real_range& extremes) const {
     using namespace detail::ops;

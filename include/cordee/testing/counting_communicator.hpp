@@ -21,22 +21,22 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What one rank has sent.
+/// What one rank sent.
 struct traffic {
   /// Messages and their bytes, and rounds of the critical path.
   std::size_t messages = 0, bytes = 0, rounds = 0;
 };
 
-/// A transport that counts what passes through `comm`.
+/// A transport that counts the traffic through `comm`.
 template <class Communicator>
 struct counting_communicator {
-  /// The value of `comm`.
+  /// As `comm`.
   static constexpr bool blocks_host = Communicator::blocks_host;
-  /// The value of `comm`.
+  /// As `comm`.
   static constexpr bool concurrent_contexts =
       cordee::detail::comm::has_concurrent_contexts<Communicator>();
 
-  Communicator comm;  ///< The transport that exchanges.
+  Communicator comm;  ///< The underlying transport.
   /// Counts of this rank over all contexts; must outlive the communicator.
   traffic* sent;
 
@@ -46,7 +46,7 @@ struct counting_communicator {
   [[nodiscard]] int size() const { return comm.size(); }
   /// See TransportOn; counts in the same place.
   [[nodiscard]] counting_communicator duplicate(int k) const { return {comm.duplicate(k), sent}; }
-  /// As `comm`, where it has that.
+  /// As `comm`, if it has abort.
   void abort(const char* why) const { cordee::detail::comm::abort(comm, why); }
 
   /// Counts the messages and exchanges them, then the peers' rounds.

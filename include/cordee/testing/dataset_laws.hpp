@@ -96,7 +96,7 @@ class dataset_sample {
 
 namespace laws {
 
-/// Sides and channels of the image, and the number of classes, are at least 1.
+/// Checks that width, height, channels and classes are at least 1.
 template <Dataset S>
 std::string has_valid_extent(const S& dataset) {
   const extent image = dataset.image();
@@ -107,8 +107,9 @@ std::string has_valid_extent(const S& dataset) {
   return {};
 }
 
-/// Labels are within 0 .. classes - 1; every byte of an image is written and none outside; an
-/// example does not depend on the reads before it; reading changes neither the data set nor a copy.
+/// Checks that labels are within 0 .. classes - 1; that every byte of an image is written and none
+/// outside it; that an example does not depend on earlier reads; and that reading changes neither
+/// the data set nor a copy.
 template <Dataset S>
 std::string reads_are_repeatable(const S& dataset, detail::testing::dataset_sample& sample) {
   const std::size_t size = dataset.size();
@@ -136,8 +137,8 @@ std::string reads_are_repeatable(const S& dataset, detail::testing::dataset_samp
   return r.violations();
 }
 
-/// Concurrent reads give the same examples. Requires that `sample` is recorded. Threads begin at
-/// different examples, every second one with a copy of its own.
+/// Checks that concurrent reads return the same examples. Requires that `sample` is recorded.
+/// Threads start at different examples, every second one with its own copy.
 template <Dataset S>
 std::string concurrent_reads_agree(const S& dataset, detail::testing::dataset_sample& sample) {
   constexpr std::size_t readers = 4;
@@ -171,8 +172,8 @@ std::string concurrent_reads_agree(const S& dataset, detail::testing::dataset_sa
 
 }  // namespace laws
 
-/// All laws of data sets, on at most `limit` examples, evenly over the whole. Returns the
-/// violations, one per line; empty if every law holds.
+/// All laws of data sets, on at most `limit` examples, spread evenly. Returns the violations, one
+/// per line; empty if every law holds.
 template <Dataset S>
 std::string dataset_laws(const S& dataset, std::size_t limit = 1000) {
   detail::testing::report r;

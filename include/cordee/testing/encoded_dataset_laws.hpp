@@ -58,7 +58,7 @@ struct encoded_sample {
 
 namespace laws {
 
-/// The optional `label` is the label that `read` returns.
+/// Checks that the optional `label` returns the same label as `read`.
 template <EncodedDataset S>
 std::string label_is_that_of_read(const S& dataset, const detail::testing::encoded_sample& sample) {
   if constexpr (detail::data::Labelled<S>)
@@ -69,8 +69,8 @@ std::string label_is_that_of_read(const S& dataset, const detail::testing::encod
   return {};
 }
 
-/// There are examples and classes; labels are within 0 .. classes - 1; names are not empty and
-/// those of two examples differ.
+/// Checks that there are examples and classes, that labels are within 0 .. classes - 1, and that
+/// names are distinct and not empty.
 template <EncodedDataset S>
 std::string has_labels_and_names(const S& dataset, const detail::testing::encoded_sample& sample) {
   detail::testing::report r;
@@ -91,8 +91,8 @@ std::string has_labels_and_names(const S& dataset, const detail::testing::encode
   return r.violations();
 }
 
-/// Every read of an example gives the same bytes and label, also by a copy, and depends on neither
-/// the reads before it nor the buffer's content.
+/// Checks that every read of an example returns the same bytes and label, also from a copy, and
+/// depends neither on earlier reads nor on the buffer's content.
 template <EncodedDataset S>
 std::string encoded_reads_are_repeatable(const S& dataset,
                                          const detail::testing::encoded_sample& sample) {
@@ -109,7 +109,7 @@ std::string encoded_reads_are_repeatable(const S& dataset,
   return {};
 }
 
-/// Concurrent reads give the same examples, by the data set and by copies of it.
+/// Checks that concurrent reads of the data set and of copies return the same examples.
 template <EncodedDataset S>
 std::string concurrent_encoded_reads_agree(const S& dataset,
                                            const detail::testing::encoded_sample& sample) {
@@ -139,8 +139,8 @@ std::string concurrent_encoded_reads_agree(const S& dataset,
   return {};
 }
 
-/// The order of each epoch is a permutation of the examples and a function of (seed, epoch), which
-/// differs from epoch to epoch and from seed to seed where there are 20 examples or more.
+/// Checks that the order of each epoch is a permutation of the examples that depends only on (seed,
+/// epoch) and, with 20 examples or more, differs between epochs and between seeds.
 template <EncodedDataset S>
 std::string order_is_permutation(const S& dataset) {
   detail::testing::report r;
@@ -165,7 +165,7 @@ std::string order_is_permutation(const S& dataset) {
 
 }  // namespace laws
 
-/// All laws of encoded data sets, on at most `limit` examples, evenly over the whole. Returns the
+/// All laws of encoded data sets, on at most `limit` examples, spread evenly. Returns the
 /// violations, one per line; empty if every law holds.
 template <EncodedDataset S>
 std::string encoded_dataset_laws(const S& dataset, std::size_t limit = 200) {

@@ -32,11 +32,11 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of gossip_laws.
 struct gossip_law_options {
-  /// Numbers of ranks to test; those that the topology refuses are left out.
+  /// Numbers of ranks to test; those that the topology rejects are left out.
   std::vector<int> ranks{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16};
   /// Lengths of vectors; empty: 0, 1, p - 1, p, p + 1 and 997 over p ranks.
   std::vector<std::size_t> lengths{};
-  /// Numbers of ranks on which the decay of disagreement is measured, over many rounds.
+  /// Numbers of ranks for which the decay of disagreement is measured over many rounds.
   std::vector<int> decay_ranks{4, 5, 8, 9};
   /// Deadline of each launch, see threads::options.
   std::chrono::milliseconds deadline{60'000};
@@ -187,7 +187,7 @@ bool is_served(const T& topology, int ranks) {
 
 }  // namespace detail::testing
 
-/// Returns the violations of the laws of mixing over this topology; empty if there are none.
+/// Returns the laws violated by mixing over this topology; empty if there are none.
 template <Topology T, class Make = detail::testing::make_gossip>
 std::string gossip_laws(const T& topology, const gossip_law_options& options = {},
                         const Make& make = {}) {

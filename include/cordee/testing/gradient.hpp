@@ -22,7 +22,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The largest error over the compared elements: |a - b| / max(scale, |a|, |b|).
+/// Largest error over the compared elements: |a - b| / max(scale, |a|, |b|).
 struct gradient_report {
   /// Least denominator of an error: smaller derivatives are compared absolutely.
   static constexpr double scale = 1e-2;
@@ -50,7 +50,7 @@ struct gradient_report {
 };
 
 /// Compares every `stride`-th element of `gradient` with a difference quotient of f(), which reads
-/// x. Restores x.
+/// x. Restores x afterwards.
 template <class F>
 gradient_report check_gradient(std::span<double> x, std::span<const double> gradient, const F& f,
                                std::size_t stride = 1, double step = 1e-5) {
@@ -67,7 +67,7 @@ gradient_report check_gradient(std::span<double> x, std::span<const double> grad
   return report;
 }
 
-/// Compares the derivative along `direction` alone, with two evaluations of f. Restores x.
+/// Compares only the derivative along `direction`, in two evaluations of f. Restores x afterwards.
 template <class F>
 gradient_report check_direction(std::span<double> x, std::span<const double> gradient,
                                 std::span<const double> direction, const F& f, double step = 1e-6) {
@@ -85,7 +85,7 @@ gradient_report check_direction(std::span<double> x, std::span<const double> gra
   return report;
 }
 
-/// Standard normal numbers for tests, a function of the seed.
+/// Standard normal numbers for tests, from the seed.
 template <class Real = double>
 std::vector<Real> normal_numbers(std::size_t n, std::uint64_t seed) {
   random_sequence random(seed, purpose::test, 0, 0);

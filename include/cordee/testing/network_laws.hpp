@@ -73,8 +73,8 @@ auto record_passes(Net& net, const Batch& b, typename Net::device::stream s, int
 
 }  // namespace detail::testing
 
-/// Two networks of one table have the same names, and the same bits of losses, gradients and
-/// statistics in `steps` updates of their weights by the same batch.
+/// Checks that two networks with equal tables have the same names, and bitwise equal losses,
+/// gradients and statistics in `steps` updates on the same batch.
 template <class A, class B>
 std::string same_passes(A& a, B& b, const batch<typename A::device>& data,
                         typename A::device::stream s, int steps = 2) {

@@ -23,7 +23,7 @@ namespace cordee::inline CORDEE_ABI {
 template <class O, class Real = double>
 class optimizer_fixture {
  public:
-  /// A `bucket_limit` of `step` with which each segment is a bucket.
+  /// A `bucket_limit` of `step` that makes each segment a bucket.
   static constexpr std::size_t one_segment_per_bucket = 1;
 
   /// Weights, gradient and slots are zero until `reset` and `set_gradient`.
@@ -42,7 +42,8 @@ class optimizer_fixture {
     planes_.clear(planes_.grads(), stream_);
   }
 
-  /// Normal weights of that size, zero where quadratic_model's are; slots and step counts zero.
+  /// Draws normal weights of that size, zero where quadratic_model's are; zeroes slots and step
+  /// counts.
   optimizer_fixture& reset(std::uint64_t seed, Real size = 1) {
     for (int k = 0; k < O::slots; ++k) planes_.clear(planes_.slot(k), stream_);
     info_ = {};
@@ -50,13 +51,13 @@ class optimizer_fixture {
     detail::optim::initialize_slots(optimizer_, view_of(planes_.trainables(), 0), stream_);
     return *this;
   }
-  /// A normal gradient of that size; if `sparse`, all but the first number of each segment are
-  /// zero.
+  /// Draws a normal gradient of that size; if `sparse`, all but the first number of each segment
+  /// are zero.
   optimizer_fixture& set_gradient(std::uint64_t seed, Real size = 1, bool sparse = false) {
     return draw(planes_.grads(), 1000 + seed, size, sparse, "");
   }
 
-  /// One update on the gradient, proposed in buckets of at most `bucket_limit` numbers.
+  /// Makes one update with the gradient, proposed in buckets of at most `bucket_limit` numbers.
   optimizer_fixture& step(double learning_rate, std::size_t bucket_limit = ~std::size_t{0}) {
     begin(learning_rate);
     proposed_.clear();
@@ -95,9 +96,9 @@ class optimizer_fixture {
     return {};
   }
 
-  /// A copy of the weights, padding included.
+  /// A copy of the weights, including padding.
   [[nodiscard]] std::vector<Real> weights() { return copy(planes_.weights()); }
-  /// A copy of the gradient's plane, in which the optimizer may have written.
+  /// A copy of the gradient plane, which the optimizer may have written.
   [[nodiscard]] std::vector<Real> gradient() { return copy(planes_.grads()); }
   /// Weights and slots.
   [[nodiscard]] std::vector<Real> state() {

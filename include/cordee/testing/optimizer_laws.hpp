@@ -30,14 +30,14 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Options of optimizer_laws.
 struct optimizer_law_options {
-  /// Whether a step at learning rate 0 must move no weight. False where the learning rate stands
-  /// inside the momentum, as in lars: after other steps the momentum moves the weights then.
+  /// Whether a step at learning rate 0 must move no weight. False if the learning rate is inside
+  /// the momentum, as in lars: after other steps the momentum then moves the weights.
   bool zero_learning_rate_moves_nothing = true;
 };
 
 namespace laws {
 
-/// Zero weights with zero gradients stay zero, among them the padding between segments.
+/// Checks that zero weights with zero gradients stay zero, including the padding between segments.
 template <class Real, class O>
 std::string zero_stays_zero(const O& optimizer) {
   optimizer_fixture<O, Real> fixture(optimizer);
@@ -54,7 +54,8 @@ std::string zero_stays_zero(const O& optimizer) {
                                   "\" became nonzero: write segments alone, by segmented_for");
 }
 
-/// A first step at learning rate 0 moves no weight; unless `first_step_only`, no later one does.
+/// Checks that a first step at learning rate 0 moves no weight and, unless `first_step_only`, no
+/// later one does.
 template <class Real, class O>
 std::string zero_learning_rate_moves_nothing(const O& optimizer, bool first_step_only = false) {
   optimizer_fixture<O, Real> fixture(optimizer);
@@ -73,7 +74,7 @@ std::string zero_learning_rate_moves_nothing(const O& optimizer, bool first_step
   return {};
 }
 
-/// The number of worker threads changes no bit.
+/// Checks that the number of worker threads changes no bit.
 template <class Real, class O>
 std::string workers_change_no_bit(const O& optimizer) {
   std::vector<Real> first;
@@ -90,7 +91,7 @@ std::string workers_change_no_bit(const O& optimizer) {
   return {};
 }
 
-/// The division into buckets changes no bit, neither of the proposal nor of the step.
+/// Checks that the division into buckets changes no bit of the proposal or the step.
 template <class Real, class O>
 std::string buckets_change_no_bit(const O& optimizer) {
   optimizer_fixture<O, Real> whole(optimizer), parts(optimizer);
@@ -111,8 +112,8 @@ std::string buckets_change_no_bit(const O& optimizer) {
   return {};
 }
 
-/// A proposal is a bucket's range of a plane. An eager optimizer writes no weight or slot in
-/// propose, since the step may be skipped afterwards.
+/// Checks that a proposal is a bucket's range of a plane, and that an eager optimizer writes no
+/// weight or slot in propose, since the step may still be skipped.
 template <class Real, class O>
 std::string proposes_a_range_and_writes_no_state(const O& optimizer) {
   optimizer_fixture<O, Real> fixture(optimizer);
@@ -130,7 +131,7 @@ std::string proposes_a_range_and_writes_no_state(const O& optimizer) {
   return {};
 }
 
-/// An optimizer is a constant value: a copy, or a second run, gives the same bits.
+/// Checks that an optimizer is a constant value: a copy, or a second run, gives the same bits.
 template <class Real, class O>
 std::string is_stateless(const O& optimizer) {
   std::vector<Real> first;
@@ -148,9 +149,10 @@ std::string is_stateless(const O& optimizer) {
   return {};
 }
 
-/// Finite gradients leave a finite state, however large or small they are: 1e30 and 1e-30 in single
-/// precision, whose squares no float holds; the smallest number, alone and among zeros; and one so
-/// large that the sum of a few is infinite, repeatedly. For example, with the moments of Adam:
+/// Checks that finite gradients leave a finite state, however large or small they are: 1e30 and
+/// 1e-30 in single precision, whose squares no float holds; the smallest number, alone and among
+/// zeros; and repeatedly one so large that the sum of a few is infinite. For example, with the
+/// moments of Adam:
 ///
 ///   const auto g = at.clamped(at(gradient), largest);          // its square is finite
 ///   at.put(v, beta2 * at(v) + (1 - beta2) * (g * g));
@@ -200,9 +202,9 @@ std::string finite_stays_finite(const O& optimizer) {
   return {};
 }
 
-/// A step whose gradient is not finite changes no bit, and later steps are those of a run without
-/// it: what counts steps counts applied ones. (A mixing optimizer goes on with a zero gradient
-/// instead, outer steps with what the ranks exchange; their state stays finite.)
+/// Checks that a step whose gradient is not finite changes no bit, and that later steps are those
+/// of a run without it: counters count applied steps. (A mixing optimizer continues with a zero
+/// gradient instead, outer steps with what the ranks exchange; their state stays finite.)
 template <class P, class O>
 std::string skipped_step_changes_nothing(const O& optimizer) {
   using Real = typename P::master;
@@ -245,7 +247,7 @@ std::string skipped_step_changes_nothing(const O& optimizer) {
   return {};
 }
 
-/// `check` accepts the optimizer, and its description is not empty.
+/// Checks that `check` accepts the optimizer, and that its description is not empty.
 template <class O>
 std::string is_valid_and_described(const O& optimizer) {
   try {

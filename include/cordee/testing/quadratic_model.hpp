@@ -31,7 +31,7 @@ constexpr std::array<segment, 8> with_offsets(std::array<segment, 8> table) {
 }
 }  // namespace detail::testing
 
-/// The model's parameters. Sizes are no multiples of chunks or of the alignment. The statistic
+/// The model's parameters. Sizes are not multiples of chunks or of the alignment. The statistic
 /// counts forward passes.
 inline constexpr std::array<segment, 8> quadratic_table = detail::testing::with_offsets(
     {segment{"stem", kind::weight, 0, 33'003}, segment{"scale", kind::scale, 0, 5},
@@ -39,15 +39,15 @@ inline constexpr std::array<segment, 8> quadratic_table = detail::testing::with_
      segment{"one", kind::weight, 0, 1}, segment{"zero", kind::weight, 0, 130},
      segment{"bias", kind::bias, 0, 3}, segment{"passes", kind::statistic, 0, 1}});
 
-/// The model, in the precision P.
+/// The model in precision P.
 template <class P>
 struct quadratic_model {
   using precision = P;                          ///< Precision of weights and gradients.
   using device = cpu;                           ///< Always the CPU.
   using Real = typename P::master;              ///< Type of weights and gradients.
   using packed_parameters = buffer<Real, cpu>;  ///< A copy of the plane.
-  static constexpr extent input{1, 1, 1};       ///< Without meaning: there are no images.
-  static constexpr int classes = 1;             ///< Without meaning: there are no classes.
+  static constexpr extent input{1, 1, 1};       ///< Unused: there are no images.
+  static constexpr int classes = 1;             ///< Unused: there are no classes.
 
   bool inject_nan = false;   ///< Whether a gradient has a NaN, in segment "one".
   std::int64_t samples = 0;  ///< Samples of the last batch.
@@ -81,7 +81,7 @@ struct quadratic_model {
     samples = b.count;
     loss_weight = b.count == 0 ? 0 : b.loss_weight() * b.count;
   }
-  /// Adds loss_weight (w - c) to the gradient, whatever the mode.
+  /// Adds loss_weight (w - c) to the gradient, in either mode.
   template <class Ready>
   void backward(const packed_parameters& w, span_on<Real, cpu> grads, write_mode, Ready&& ready,
                 cpu::stream) const {
@@ -93,7 +93,7 @@ struct quadratic_model {
       ready(k);
     }
   }
-  /// The samples alone; their loss is 0.
+  /// Only the samples; their loss is 0.
   [[nodiscard]] metrics read_metrics(cpu::stream) const { return {0, 0, 0, samples}; }
 
   /// c, the minimum of f.

@@ -43,9 +43,9 @@ namespace cordee::inline CORDEE_ABI {
 struct reducer_law_options {
   /// Numbers of ranks to test.
   std::vector<int> ranks{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16};
-  /// Expected messages of one rank; unchecked if empty.
+  /// Expected messages per rank; not checked if empty.
   std::function<std::size_t(int rank, int ranks)> messages{};
-  /// Expected numbers that all ranks send together for a message of n; unchecked if empty.
+  /// Expected numbers that all ranks together send for a message of n; not checked if empty.
   std::function<std::size_t(int ranks, std::size_t n)> numbers{};
   /// Tolerance of a lossy mean, relative to the largest |x|.
   double rounding = 1.0 / 256;
@@ -277,8 +277,7 @@ class reducer_trial {
 
 }  // namespace detail::testing
 
-/// Returns the violations of the laws by the reducer that make(comm) returns; empty if there are
-/// none.
+/// Returns the laws violated by the reducer that make(comm) returns; empty if there are none.
 template <class Communicator = threads, class Make, class Launch = detail::testing::launch_threads>
 std::string reducer_laws(const Make& make, const reducer_law_options& options = {},
                          const Launch& launch = {}) {

@@ -19,7 +19,7 @@ bool same_bits(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// The same of two contiguous ranges of numbers (vectors, arrays, spans, `span_on<T, cpu>`); ranges
+/// Same, for two contiguous ranges of numbers (vectors, arrays, spans, `span_on<T, cpu>`); ranges
 /// of different lengths differ.
 template <class A, class B>
   requires requires(const A& a, const B& b) {

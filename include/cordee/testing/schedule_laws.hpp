@@ -36,7 +36,7 @@ inline std::vector<double> sample_epochs(double epochs) {
 
 namespace laws {
 
-/// The learning rate is finite and 0 or more in the whole run.
+/// Checks that the learning rate is finite and 0 or more throughout the run.
 template <Schedule S>
 std::string gives_finite_learning_rates(const S& schedule, double epochs) {
   for (const double e : detail::testing::sample_epochs(epochs)) {
@@ -47,7 +47,8 @@ std::string gives_finite_learning_rates(const S& schedule, double epochs) {
   return {};
 }
 
-/// The learning rate of an epoch does not depend on the number, the order or the copy of the calls.
+/// Checks that an epoch's learning rate does not depend on the number or order of calls, or on the
+/// copy called.
 template <Schedule S>
 std::string depends_on_epoch_alone(const S& schedule, double epochs) {
   const S copy = schedule;
@@ -63,7 +64,7 @@ std::string depends_on_epoch_alone(const S& schedule, double epochs) {
   return {};
 }
 
-/// The learning rate is positive at some epoch.
+/// Checks that the learning rate is positive at some epoch.
 template <Schedule S>
 std::string is_positive_somewhere(const S& schedule, double epochs) {
   for (const double e : detail::testing::sample_epochs(epochs))
@@ -71,8 +72,8 @@ std::string is_positive_somewhere(const S& schedule, double epochs) {
   return "the learning rate is zero in the whole run";
 }
 
-/// An adaptive schedule gives valid learning rates after any finite losses, and equal ones on all
-/// ranks, which observe equal losses.
+/// Checks that an adaptive schedule gives valid learning rates after any finite losses, and equal
+/// ones on all ranks, which observe equal losses.
 template <Schedule S>
 std::string observes_deterministically(S schedule, double epochs) {
   if constexpr (detail::schedule::AdaptiveSchedule<S>) {

@@ -37,10 +37,10 @@ namespace cordee::inline CORDEE_ABI {
 struct shard_law_options {
   /// Numbers of ranks to test.
   std::vector<int> ranks{1, 2, 3, 4, 5, 8};
-  /// Whether the mean has the bits of the reducer's own.
+  /// Whether the mean must be bitwise the reducer's own.
   bool same_bits = false;
-  /// The largest share of a message that a rank of so many may own, beside one unit of 64 numbers;
-  /// unchecked if null.
+  /// Largest share of a message that one of `ranks` ranks may own, beside one unit of 64 numbers;
+  /// not checked if null.
   double (*largest_share)(int ranks) = nullptr;
   /// Deadline of each launch.
   std::chrono::milliseconds deadline{60'000};

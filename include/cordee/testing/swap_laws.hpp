@@ -49,8 +49,9 @@ std::string expect_refused(A& a, B& b, Stream s) {
 
 }  // namespace detail::testing
 
-/// Two models of one group keep the bits of their weights and of outputs(resident), a range of
-/// numbers, while the other one is resident; adopted weights are kept; a second one is refused.
+/// Checks that two models of one group keep the bits of their weights and of outputs(resident), a
+/// range of numbers, while the other is resident; that adopted weights are kept; and that a second
+/// resident model is rejected.
 template <class A, class B, class F>
 std::string swap_laws(A& a, B& b, typename A::device::stream s, const F& outputs) {
   using detail::testing::weights_of;

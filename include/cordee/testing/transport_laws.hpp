@@ -40,9 +40,9 @@ namespace cordee::inline CORDEE_ABI {
 struct transport_law_options {
   /// Numbers of ranks to test.
   std::vector<int> ranks{1, 2, 3, 4, 5, 8};
-  /// Deadline of every launch that must not reach it.
+  /// Deadline of launches that must not reach it.
   std::chrono::milliseconds patience{60'000};
-  /// Deadline of the launch in which a rank stops responding; 0: there is none.
+  /// Deadline of the launch in which a rank stops responding; 0: no such launch.
   std::chrono::milliseconds impatience{500};
 };
 
@@ -198,9 +198,8 @@ void check_failed_rank_is_named(const Launch& launch, int ranks, fault kind,
 
 }  // namespace detail::testing
 
-/// Returns the violations of the laws by the transport whose communicators launch(ranks, f,
-/// deadline) passes to f on every rank; empty if there are none. Requires: launch throws what a
-/// rank threw.
+/// Returns the laws violated by the transport whose communicators launch(ranks, f, deadline) passes
+/// to f on every rank; empty if there are none. Requires that launch throws what a rank threw.
 template <class Launch>
 std::string transport_laws(const Launch& launch, const transport_law_options& options = {}) {
   namespace laws = detail::testing;

@@ -61,9 +61,9 @@ auto slot_of(Run& run, int k) {
 
 }  // namespace detail::testing
 
-/// Two runs of equal models and optimizers have the same outcomes, weights, statistics and slots
-/// after each of `steps` steps on batches_of(run, k), a range of micro-batches, which must be equal
-/// for both. Collective if the runs are.
+/// Checks that two runs of equal models and optimizers have the same outcomes, weights, statistics
+/// and slots after each of `steps` steps on batches_of(run, k), a range of micro-batches, which
+/// must be equal for both. Collective if the runs are.
 template <class A, class B, class F>
 std::string same_updates(A& a, B& b, int steps, const F& batches_of) {
   using detail::testing::on_host_of, detail::testing::slot_of;

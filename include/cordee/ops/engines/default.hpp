@@ -86,7 +86,7 @@ struct engine_type {
 
 }  // namespace detail::ops
 
-/// The engine on device D in precision P of a network that names none.
+/// The engine of a network that names none, on device D in precision P.
 template <class D, class P>
 struct engine_for : detail::ops::engine_type<detail::ops::default_engine<D, P>()> {};
 

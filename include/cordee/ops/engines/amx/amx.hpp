@@ -22,7 +22,7 @@ struct engine_of_other_builds {
 }  // namespace detail::ops
 
 #if CORDEE_ABI_AMX
-/// The engine of bf16 on processors with AMX.
+/// The bf16 engine for processors with AMX.
 using amx = detail::ops::amx_with<detail::ops::granted_tiles>;
 static_assert(ConvolutionEngine<amx, float> && ConvolutionEngine<amx, double> &&
               ConvolutionEngine<amx, half, float> && ConvolutionEngine<amx, bfloat, float> &&
@@ -35,7 +35,7 @@ struct engine_type<engine_name::amx> {
 };
 }  // namespace detail::ops
 #else
-/// The engine of bf16 on processors with AMX; using it in this build is an error that says so.
+/// The bf16 engine for processors with AMX; using it in this build is a compile error that says so.
 using amx = detail::ops::engine_of_other_builds<detail::ops::engine_name::amx>;
 #endif
 

@@ -66,7 +66,7 @@ struct amx_with {
   using others = winograd_with<Bytes, Dots, BfloatDots>;  ///< Computes other precisions.
   static constexpr std::string_view name = "amx";         ///< See ConvolutionEngine.
 
-  /// Returns by what it multiplies bf16, for logs.
+  /// Returns what multiplies bf16, for logs.
   static std::string describe() {
     if constexpr (std::same_as<Unit, granted_tiles>)
       return tiles_of_process().granted
@@ -75,7 +75,7 @@ struct amx_with {
     else
       return "bf16 by a model of AMX";
   }
-  /// Returns 32 of bf16, 16 of fewer than 32 channels, and all of at most four.
+  /// Returns 32 for bf16, 16 for fewer than 32 channels, and all channels if at most four.
   template <class N>
   static constexpr int block(int channels) {
     if constexpr (std::same_as<N, bfloat>)
@@ -83,7 +83,7 @@ struct amx_with {
     else
       return others::template block<N>(channels);
   }
-  /// Returns the numbers of both copies of the weights.
+  /// Returns the size of both copies of the weights, in numbers.
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     if constexpr (std::same_as<N, bfloat>)
@@ -91,7 +91,7 @@ struct amx_with {
     else
       return others::template packed_size<N>(p);
   }
-  /// Packed weights are rounded to bf16.
+  /// Packs weights, rounded to bf16.
   template <class N>
   static void pack(const convolution_problem& p,
                    const precision::wide<N>* master,  // (K, C, R, S)
@@ -154,7 +154,7 @@ struct amx_with {
     }
   }
 
-  /// Returns the bytes of engine `direct`'s form, or of tiles where they are permitted.
+  /// Returns the bytes in engine `direct`'s form, or in tiles if they are permitted.
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
   /// See ByteEngine (ops/convolution_bytes.hpp).
   static void pack_bytes(const convolution_problem& p,

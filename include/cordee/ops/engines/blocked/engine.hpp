@@ -59,12 +59,12 @@ struct blocked_with {
   static constexpr int block(int /*channels*/) {
     return Bytes / static_cast<int>(sizeof(Real));
   }
-  /// Returns the numbers of the weights, filters padded to V.
+  /// Returns the size of the weights in numbers, with filters padded to V.
   template <class Real>
   static std::size_t packed_size(const convolution_problem& p) {
     return sample_size({p.filters, p.in.channels, p.window * p.window}, block<Real>(0));
   }
-  /// Moves the weights of V filters together.
+  /// Interleaves the weights of V filters.
   template <class Real>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -77,7 +77,7 @@ struct blocked_with {
       for (int i = 0; i < weights; ++i)
         packed[(std::ptrdiff_t{k / V} * weights + i) * V + k % V] = *master++;
   }
-  /// The sums of wgrad, as packed weights.
+  /// Returns the memory for the sums of wgrad, as packed weights.
   template <class Real>
   static std::size_t workspace(const convolution_problem& p, int /*samples*/, cpu::stream) {
     return packed_size<Real>(p);

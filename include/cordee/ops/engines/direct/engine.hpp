@@ -35,17 +35,17 @@ template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct direct_with {
   static constexpr std::string_view name = "direct";  ///< See ConvolutionEngine.
 
-  /// Returns V, or the channels if they are at most four.
+  /// Returns V, or the number of channels if at most four.
   template <class N>
   static constexpr int block(int channels) {
     return channel_block_size<width<N>>(channels);
   }
-  /// Returns the numbers of both copies of the weights.
+  /// Returns the size of both copies of the weights, in numbers.
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     return packed_fprop_size<N>(p) + packed_dgrad_size<N>(p);
   }
-  /// Packed weights are wide<N>, rounded to N; or bf16, for products in pairs.
+  /// Packs weights as wide<N>, rounded to N; or as bf16, for products in pairs.
   template <class N>
   static void pack(const convolution_problem& p,
                    const precision::wide<N>* master,  // (K, C, R, S)
@@ -102,7 +102,7 @@ struct direct_with {
     pass.run(samples, dy, as_wide(weights), dx, mode, s);
   }
 
-  /// Returns the memory for what the plan gathers of x, and for partial gradients.
+  /// Returns the memory for what the plan gathers from x, and for partial gradients.
   template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
     return plan_weight_gradient<precision::wide<N>, width<N>>(p, samples).workspace() *
@@ -121,7 +121,7 @@ struct direct_with {
         .run(x, dy, dw, mode, as_wide(workspace), s);
   }
 
-  /// Returns the bytes of the form in int8/bytes.hpp.
+  /// Returns the bytes in the form of int8/bytes.hpp.
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
   /// See ByteEngine (ops/convolution_bytes.hpp).
   static void pack_bytes(const convolution_problem& p,
@@ -131,7 +131,7 @@ struct direct_with {
     bytes(p).pack(weights, packed);
   }
   /// See ByteEngine (ops/convolution_bytes.hpp).
-  /// @throws usage_error if a sum has more than 66,000 terms, or for a quantizer to other than
+  /// @throws usage_error if a sum has more than 66,000 terms, or if a quantizer's output is not
   /// unsigned bytes.
   template <ByteConvolutionInput In, ByteConvolutionOutput Out>
   static void fprop_bytes(const convolution_problem& p, int samples,

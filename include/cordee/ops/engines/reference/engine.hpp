@@ -233,12 +233,13 @@ struct reference {
   static constexpr int block(int /*channels*/) {
     return 1;
   }
-  /// Packed weights are the master weights, rounded to N, for fprop and dgrad alike.
+  /// Returns the number of weights: packed weights are the master weights, rounded to N, for fprop
+  /// and dgrad alike.
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     return p.weights();
   }
-  /// Rounds the masters to N.
+  /// Rounds the master weights to N.
   template <class N, class Real, class S>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -246,7 +247,7 @@ struct reference {
                    S s) {
     reference_pack(p, master, packed, s);
   }
-  /// Returns 0.
+  /// Returns 0: needs no workspace.
   template <class N, class S = cpu::stream>
   static std::size_t workspace(const convolution_problem&, int /*samples*/, S) {
     return 0;
@@ -291,8 +292,8 @@ struct reference {
     reference_pack_bytes(p, weights, packed, s);
   }
   /// See ByteEngine (ops/convolution_bytes.hpp).
-  /// @throws usage_error if a sum has more than 66,000 terms, or for a quantizer on the CPU to
-  /// other than unsigned bytes.
+  /// @throws usage_error if a sum has more than 66,000 terms, or on the CPU if a quantizer's output
+  /// is not unsigned bytes.
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out, class S>
   static void fprop_bytes(const convolution_problem& p, int samples,
                           const In* x,  // (samples, C, H, W)

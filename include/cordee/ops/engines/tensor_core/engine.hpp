@@ -25,30 +25,30 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Engine on a GPU's tensor cores; the header's top has its layouts.
+/// Engine on a GPU's tensor cores; layouts are at the header's top.
 struct tensor_core {
   static constexpr std::string_view name = "tensor_core";  ///< See ConvolutionEngine.
   /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, in both
   /// orders; pack_bytes() and pack_dequantized() write its forms of quantized weights.
   static constexpr bool packs_by_table = true, packs_crsk = true, packs_bytes_by_table = true;
-  /// backward() computes both gradients of a layer by fewer launches than wgrad() and dgrad().
+  /// backward() computes both gradients of a layer in fewer launches than wgrad() and dgrad().
   static constexpr bool shares_backward = true;
   /// fprop() and fprop_bytes() to float also compute the statistics of a batch norm on y.
   static constexpr bool computes_statistics = true;
 
-  /// Activations in float, which occur only beside bytes, are padded as bytes are.
+  /// float activations, which occur only beside bytes, are padded as bytes are.
   template <class N>
     requires(detail::ops::TensorCoreNumber<N> || std::same_as<N, float>)
   static constexpr int block(int channels) {
     return detail::ops::tensor_core_channels<
         std::conditional_t<detail::ops::TensorCoreNumber<N>, N, std::uint8_t>>(channels);
   }
-  /// Returns the numbers of both copies of the weights.
+  /// Returns the size of both copies of the weights, in numbers.
   template <detail::ops::TensorCoreNumber N>
   static std::size_t packed_size(const convolution_problem& p) {
     return 2 * layout_of<N>(p).size();
   }
-  /// Writes both copies, with zeros in padding.
+  /// Writes both copies, with zeros as padding.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
   static void pack(const convolution_problem& p,
                    const Real* master,  // (K, C, R, S)
@@ -134,7 +134,7 @@ struct tensor_core {
                                                                  prologue, partial, dw, mode, s);
     s.launch_kernel(sum.tile.blocks(), sum);
   }
-  /// wgrad and dgrad of one layer, which share their last launch.
+  /// Computes wgrad and dgrad of one layer, which share their last launch.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
   static void backward(const convolution_problem& p, int samples,
                        const N* x,       // (N, H, W, C')
@@ -152,12 +152,12 @@ struct tensor_core {
                               detail::ops::store_epilogue<N>{dx, dx_mode}, &sum, s);
   }
 
-  /// Returns the bytes of the padded weights and of a sum for each filter.
+  /// Returns the bytes of the padded weights and of one sum per filter.
   static std::size_t packed_bytes(const convolution_problem& p) {
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     return layout.size() + sizeof(std::int32_t) * layout.padded_filters;
   }
-  /// Writes the weights, with zeros in padding, and each filter's sum, which corrects for zero
+  /// Writes the weights, with zeros as padding, and each filter's sum, which corrects for zero
   /// points.
   template <GpuStream S>
   static void pack_bytes(const convolution_problem& p,
@@ -217,7 +217,7 @@ struct tensor_core {
   }
 
   using byte_gradient = bfloat;  ///< Type of the operands in backward_bytes.
-  /// Returns how many numbers pack_dequantized writes.
+  /// Returns the number of numbers that pack_dequantized writes.
   static std::size_t packed_dequantized_size(const convolution_problem& p) {
     return layout_of<float>(p).size();
   }
@@ -230,7 +230,8 @@ struct tensor_core {
     bfloat* const no_krsc = nullptr;
     detail::ops::pack_filters(layout_of<float>(p), left, no_krsc, packed, s);
   }
-  /// Unless they are null: dw from the dequantized x, dx by the straight-through estimator.
+  /// Computes dw from the dequantized x, and dx by the straight-through estimator, unless they are
+  /// null.
   template <class Real, GpuStream S>
   static void backward_bytes(const convolution_problem& p, int samples,
                              const float* x,  // (N, H, W, C')
@@ -251,7 +252,8 @@ struct tensor_core {
     backward_bytes(p, samples, x, k, x_bf16.data(), dy_bf16.data(), packed, dw, dw_mode, dx,
                    dx_mode, s);
   }
-  /// With the operands of the products: the dequantized x, of which only dw is computed, and dy.
+  /// Same, on the operands of the products: the dequantized x, from which only dw is computed, and
+  /// dy.
   template <class Real, GpuStream S>
   static void backward_bytes(const convolution_problem& p, int samples,
                              const float* x,  // (N, H, W, C')

@@ -24,7 +24,7 @@ namespace detail::ops {
 /// The parameters are those of direct_with.
 template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct winograd_with {
-  using fallback = direct_with<Bytes, Dots, BfloatDots>;  ///< Computes what `uses_tiles` refuses.
+  using fallback = direct_with<Bytes, Dots, BfloatDots>;  ///< Computes what `uses_tiles` rejects.
   static constexpr std::string_view name = "winograd";    ///< See ConvolutionEngine.
 
   /// Returns the block of engine `direct`.
@@ -32,7 +32,8 @@ struct winograd_with {
   static constexpr int block(int channels) {
     return fallback::template block<N>(channels);
   }
-  /// Whether a problem is computed on tiles. With few channels the transforms cost what they save.
+  /// Whether a problem is computed on tiles. With few channels the transforms cost more than they
+  /// save.
   template <class N>
   static constexpr bool uses_tiles(const convolution_problem& p) {
     constexpr int V = width<N>;
@@ -40,7 +41,7 @@ struct winograd_with {
            channel_block_size<V>(p.in.channels) == V && channel_block_size<V>(p.filters) == V &&
            p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters > 32;
   }
-  /// Returns the numbers of both transformed copies; or direct's.
+  /// Returns the size of both transformed copies, in numbers; or direct's.
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     if (!uses_tiles<N>(p)) return fallback::template packed_size<N>(p);
@@ -79,7 +80,7 @@ struct winograd_with {
     pass.run(samples, dy, as_wide(packed) + packed_weights<N>(p).fprop.size(), dx, mode, s);
   }
 
-  /// Returns the memory for the transformed gradients of groups; or direct's.
+  /// Returns the memory for the groups' transformed gradients; or direct's.
   template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::template workspace<N>(p, samples, s);
