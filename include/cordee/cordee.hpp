@@ -138,6 +138,7 @@
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>

@@ -18,6 +18,7 @@
 #include <cordee/optim/one_bit_adam.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -77,6 +78,10 @@ void compose(threads comm) {
   trainer run{model, outer_momentum{local_steps{sgd{}, 8}}, learning_rate, majority_vote{comm}};
 #elif defined(FIRST_STAGE_OVER_COMPRESSED)
   trainer run{model, clip{one_bit_adam{}}, learning_rate, compressed{ring{comm}, fp16{}}};
+#elif defined(EXACT_STEPS_OVER_COMPRESSED)
+  trainer run{model, clip{zero_one_adam{}}, learning_rate, compressed{ring{comm}, fp16{}}};
+#elif defined(LOCAL_STEPS_OF_MOMENTA)
+  trainer run{model, local_steps{clip{one_bit_adam{}}, 8}, learning_rate, ring{comm}};
 #elif defined(WEIGHTS_OVER_COMPRESSED)
   trainer run{model, decentlam{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #else

@@ -23,6 +23,7 @@
 #include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/train/muon/muon.hpp>
 
 using namespace cordee;
@@ -150,6 +151,15 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                                    {.weight_decay = 1},
                                    {.weight_decay = 0.5, .decay_on = kind::bias},
                                    {.start_epoch = 2}});
+  all_described<zero_one_adam>({}, {{.beta1 = 0.5},
+                                    {.beta2 = 0.5},
+                                    {.epsilon = 1},
+                                    {.weight_decay = 1},
+                                    {.weight_decay = 0.5, .decay_on = kind::bias},
+                                    {.var_freeze_step = 2},
+                                    {.var_update_scaler = 2},
+                                    {.local_step_scaler = 2},
+                                    {.local_step_clipper = 2}});
   all_described<outer_momentum<local_steps<sgd>>>(
       {}, {{.optimizer = {.period = 3}},
            {.outer = {.momentum = 0.5}},

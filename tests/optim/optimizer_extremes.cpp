@@ -25,6 +25,7 @@
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/testing/optimizer_fixture.hpp>
 #include <cordee/train/muon/muon.hpp>
 
@@ -89,5 +90,7 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         local_steps{sgd{.weight_decay = decay}, 2},
         one_bit_adam{.weight_decay = decay, .start_epoch = 0},
         one_bit_adam{.weight_decay = decay, .start_epoch = 1e9},
+        zero_one_adam{.weight_decay = decay},
+        zero_one_adam{.weight_decay = decay, .var_freeze_step = 0},
         outer_momentum{local_steps{sgd{.weight_decay = decay}, 2}});
 }

@@ -289,6 +289,52 @@ def one_bit_adam(start, beta1=0.9, beta2=0.999, eps=1e-8, decay=0.01):
     return step
 
 
+def variance_step(t, scaler):
+    """DeepSpeed's counters: the interval doubles after `scaler` updates of the second moment"""
+    interval, counter = 1, 0
+    for step in range(1, t + 1):
+        due = step % interval == 0
+        counter += due
+        if due and counter == scaler:
+            interval, counter = 2 * interval, 0
+    return due
+
+
+def zero_one_adam(freeze, var_scaler, step_scaler, clipper, beta1=0.9, beta2=0.999, eps=1e-8, decay=0.01):
+    """Steps t <= freeze + 1 are alike on all ranks: a mean gradient, exact in variance steps, else of signs with error
+    feedback. Later ones are each rank's own; their sum, times the root of v, is exchanged as signs."""
+    def compressed(x, s):
+        x = x + s.get("e", 0.0)
+        code = x if len(x) == 1 else np.where(x < 0, -1, 1) * np.abs(x).mean(axis=1, keepdims=True)
+        s["e"] = x - code
+        return code.mean(axis=0)
+
+    def step(w, g, k, t, lr, s, mix):
+        m, v, keep = s.get("m", 0 * g), s.get("v", np.zeros(g.shape[1])), 1 - lr * decay_of(k, decay)
+        own = t > freeze + 1
+        if not own:
+            exact = variance_step(t, var_scaler)
+            g = np.tile(g.mean(axis=0) if exact else compressed(g, s), (len(g), 1))
+            v = beta2 * v + (1 - beta2) * g[0] ** 2 if exact else v
+        elif "sum" not in s:
+            s.update(sum=0 * w, rates=0.0, since=0, interval=1, start=w[0], e=0 * w)
+        m, root = beta1 * m + (1 - beta1) * g, np.sqrt(v) + eps
+        way = lr * np.where(v == 0, 0, m / root)
+        w = keep * w - way
+        if own:
+            s["sum"], s["rates"], s["start"] = keep * s["sum"] + way, s["rates"] + lr, keep * s["start"]
+            if t % s["interval"] == 0:
+                u = compressed(s["sum"] * root, s)
+                m, s["start"] = np.tile(u / s["rates"], (len(w), 1)), s["start"] - np.where(v == 0, 0, u / root)
+                w, s["sum"], s["rates"] = np.tile(s["start"], (len(w), 1)), 0 * w, 0.0
+            s["since"] += 1
+            if s["since"] == step_scaler:
+                s["since"], s["interval"] = 0, min(clipper, 2 * s["interval"])
+        s["m"], s["v"] = m, v
+        return w
+    return step
+
+
 def sgd_step(w, g, k, t, lr, s, mu=0.9):
     s["b"] = mu * s.get("b", 0 * w) + g + decay_of(k, 0.01) * w
     return w - lr * s["b"]
@@ -464,6 +510,8 @@ def main():
         on_ranks("majority_vote, signSGD", ranks, majority_vote(0), [0.1] * 5 + [0.05])
         on_ranks("majority_vote, Signum", ranks, majority_vote(0.9), [0.1] * 5 + [0.05])
         on_ranks("one_bit_adam", ranks, one_bit_adam(3), [0.01] * 3 + [0.002] * 4)
+        on_ranks("zero_one_adam", ranks, zero_one_adam(5, 2, 3, 3),
+                 [0.01] * 6 + [0.002, 0.001] * 5 + [0.002])
         sharpness_aware("SAM", ranks, falling, 0.1)
         sharpness_aware("ASAM", ranks, falling, 0.5, adaptive=True)
         sharpness_aware("LookSAM", ranks, [0.1] * 5, 0.1, period=2)

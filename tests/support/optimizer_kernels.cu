@@ -33,6 +33,7 @@
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/train/step/planes.hpp>
 
 using namespace cordee;
@@ -93,6 +94,7 @@ template struct one_step<adapt_while_combine<sgd>>;
 template struct one_step<qg_dmsgd>;
 template struct one_step<local_steps<sgd>>;
 template struct one_step<one_bit_adam>;
+template struct one_step<zero_one_adam>;
 template struct one_step<outer_momentum<local_steps<sgd>>>;
 template struct one_step<clip<sgd>>;
 template struct one_step<clip<lars>>;

@@ -36,6 +36,7 @@
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/train/step/planes.hpp>
 
 namespace support {

@@ -4,7 +4,7 @@
 """Compares optimizers with PyTorch's, timm's, apex's, schedulefree's and DeepSpeed's: forty steps on the toy set T4, in double precision.
 
 apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam, with
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam and zero_one_adam, with
 pytorch_optimizer 4.1 muon with its own, too. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
@@ -30,9 +30,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHAPES = {"W1": (2, 2), "b1": (2,), "W2": (1, 2), "b2": (1,)}
 OPTIONAL = {
     "one_bit_adam": "no DeepSpeed with OnebitAdam (0.16 has it)",
+    "zero_one_adam": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
+    "zero_one_adam with decay": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "muon{adamw}, pytorch_optimizer": "no pytorch_optimizer",
 }
 KNOWN = {
+    "zero_one_adam with decay": "DeepSpeed exchanges the decay with the steps, so that it enters the first moment",
     "muon{adamw} in bf16": "PyTorch rounds to bf16 in its Newton-Schulz steps; muon{adamw} is compared with its formula",
     "lookahead": "timm takes the first slow weights after the first period, the paper and ours before it",
 }
@@ -167,6 +170,30 @@ class OnebitAdam:
             self.inner.step()
 
 
+class ZeroOneAdam:
+    """DeepSpeed's, whose exchange among two processes rounds nothing here and finds both alike. Its first call of step()
+    makes none but counts."""
+
+    def __init__(self, groups, **options):
+        from deepspeed.runtime.fp16.onebit.zoadam import ZeroOneAdam as Theirs
+
+        backend = types.ModuleType("deepspeed.runtime.comm.nccl")  # theirs needs CUDA
+        backend.NcclBackend = lambda mpu: types.SimpleNamespace(size=2, compressed_allreduce=lambda x, *rest: x)
+        sys.modules[backend.__name__] = backend
+        self.inner = Theirs(groups, types.SimpleNamespace(mpu=None, local_rank=0), **options)
+        self.param_groups = self.inner.param_groups
+
+    def step(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            if not self.inner.initialize:
+                self.inner.step()
+                for state in self.inner.state.values():
+                    state["step"] = 0
+                    for name in ("worker_error", "server_error"):  # it has dropped those of the last tensor
+                        state.setdefault(name, torch.zeros(1))
+            self.inner.step()
+
+
 def has_onebit_adam():
     """In DeepSpeed 0.16, not in 0.19."""
     try:
@@ -227,6 +254,9 @@ def oracles():
     yield "muon{adamw} in bf16", theirs(lambda p: MuonAdamW(p, in_bf16=True))
     if has_onebit_adam():
         yield "one_bit_adam", theirs(lambda p: OnebitAdam(p, freeze_step=20))
+        for name, decay in (("zero_one_adam", 0.0), ("zero_one_adam with decay", 0.01)):
+            yield name, theirs(lambda p: ZeroOneAdam(p, var_freeze_step=15, var_update_scaler=3, local_step_scaler=4,
+                                                     local_step_clipper=4), decay=decay)
     yield "rmsprop", theirs(RMSprop)
     yield "rmsprop, momentum", theirs(lambda p: RMSprop(p, momentum=0.9))
     yield "centered_rmsprop", theirs(lambda p: RMSprop(p, momentum=0.9, centered=True))

@@ -72,6 +72,13 @@ int main() {
   show("muon{adamw}, pytorch_optimizer", muon{adamw{}, matrices(0.01)});
   show("muon{adamw} in bf16", muon{adamw{}, matrices(0.01)});
   show("one_bit_adam", one_bit_adam{.weight_decay = 0.01, .start_epoch = 19});
+  for (const double decay : {0.0, 0.01})
+    show(decay == 0 ? "zero_one_adam" : "zero_one_adam with decay",
+         zero_one_adam{.weight_decay = decay,
+                       .var_freeze_step = 15,
+                       .var_update_scaler = 3,
+                       .local_step_scaler = 4,
+                       .local_step_clipper = 4});
   show("rmsprop", rmsprop{.weight_decay = 0.01});
   show("rmsprop, momentum", rmsprop{.momentum = 0.9, .weight_decay = 0.01});
   show("centered_rmsprop", centered_rmsprop{.momentum = 0.9, .weight_decay = 0.01});

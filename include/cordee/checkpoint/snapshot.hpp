@@ -6,8 +6,8 @@
 //   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots,
 //                        written by rank 0, if all ranks hold the same
 //   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state,
-//                        preconditioner, model; weights and optimizer slots where ranks differ; in
-//                        the metadata, "state" is the run_state
+//                        preconditioner, model, optimizer; weights and optimizer slots where
+//                        ranks differ; in the metadata, "state" is the run_state
 //
 // Slots of frozen tensors, which the run does not hold (train/step/planes.hpp), are zeros in the
 // files.
@@ -107,6 +107,7 @@ void visit_numbers(State& state, const F& f) {
   f("reducer_state", state.reducer.numbers);
   f("preconditioner", state.preconditioner);
   f("model", state.model);
+  f("optimizer", state.optimizer);
 }
 inline std::size_t count_numbers(const io::tensor_file& file) {
   std::size_t count = 0;

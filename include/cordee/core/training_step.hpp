@@ -60,6 +60,8 @@ struct bucket_view {
   /// The same range of the reducer's own planes.
   std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> slots{};
   span_on<std::byte, D> scratch;  ///< As many bytes as the reducer's scratch() returned.
+  /// Whether the optimizer needs the exact mean of these numbers, which `two_stage` then takes.
+  bool exact = false;
 };
 
 /// A bucket, or all trainable segments, for an optimizer: the same range of every plane. Offsets of
@@ -79,6 +81,8 @@ struct optimizer_view {
   span_on<double, D> sums{};           ///< (segments), scratch memory for the optimizer.
   bool finite = true;                  ///< False: the local gradient must not be applied.
   span_on<const step_info, D> info{};  ///< (1), for kernels.
+  /// (segments, O::segment_numbers): state of a segment, beside the slots.
+  span_on<double, D> numbers{};
 };
 
 namespace detail::core {

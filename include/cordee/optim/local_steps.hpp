@@ -24,6 +24,9 @@ namespace cordee::inline CORDEE_ABI {
 /// Local SGD with any optimizer: steps on the rank's own gradient, with periodic weight averaging.
 template <class Optimizer>
 struct local_steps {
+  static_assert(!detail::optim::compresses_momentum<Optimizer>(),
+                "local_steps: one_bit_adam and zero_one_adam exchange momenta, which local_steps "
+                "replaces by weights: wrap adamw, or use zero_one_adam, whose steps are local");
   static constexpr agreement needs = agreement::loose;  ///< Works with any reducer.
   /// The whole local gradient is tested before the local step.
   static constexpr bool eager = false;

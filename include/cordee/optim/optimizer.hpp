@@ -26,6 +26,9 @@
 //                                                norms alone: sharded refuses it
 //     updates_on_host         false              state, master weights and update on the host
 //                                                (optim/on_host.hpp)
+//     segment_numbers         0                  int: numbers of each segment that outlive a step,
+//                                                zero at first, in view.numbers; for those of one
+//                                                segment k at [k * segment_numbers]
 //     average_slot            none               int: slot of an average of the weights, which is
 //                                                evaluated and saved
 //     has_preconditioner,     none               a bool and a type:
@@ -132,6 +135,41 @@ consteval bool compresses_momentum() {
     return true;
   else if constexpr (requires(const O o) { o.optimizer; })
     return compresses_momentum<std::remove_cvref_t<decltype(O::optimizer)>>();
+  else
+    return false;
+}
+
+/// O::segment_numbers, or those of an optimizer inside it; 0 without any.
+template <class O>
+consteval int segment_numbers_of() {
+  if constexpr (requires { O::segment_numbers; })
+    return O::segment_numbers;
+  else if constexpr (requires(const O o) { o.optimizer; })
+    return segment_numbers_of<std::remove_cvref_t<decltype(O::optimizer)>>();
+  else if constexpr (requires(const O o) { o.others; })
+    return segment_numbers_of<std::remove_cvref_t<decltype(O::others)>>();
+  else
+    return 0;
+}
+
+/// Whether this step exchanges what must become an exact mean; of an optimizer that compresses.
+template <class O>
+bool exchanges_exactly(const O& optimizer, const step_info& info) {
+  if constexpr (requires { optimizer.exchanges_exactly(info); })
+    return optimizer.exchanges_exactly(info);
+  else if constexpr (requires { optimizer.optimizer; })
+    return exchanges_exactly(optimizer.optimizer, info);
+  else
+    return false;
+}
+/// Whether this step exchanges another quantity than those before, so that what error feedback has
+/// kept back of these must not be added.
+template <class O>
+bool discards_residuals(const O& optimizer, const step_info& info) {
+  if constexpr (requires { optimizer.discards_residuals(info); })
+    return optimizer.discards_residuals(info);
+  else if constexpr (requires { optimizer.optimizer; })
+    return discards_residuals(optimizer.optimizer, info);
   else
     return false;
 }

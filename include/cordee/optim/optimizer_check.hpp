@@ -59,6 +59,8 @@ consteval bool has_optimizer_members() {
                   reads_norms);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, capturable, is_capturable, captureable, captures);
   CORDEE_CONSTANT(optional, "optimizer", O, int, average_slot, average_slots, averages_slot);
+  CORDEE_CONSTANT(optional, "optimizer", O, int, segment_numbers, segment_number,
+                  numbers_per_segment);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, whole_tensors, whole_tensor);
   CORDEE_CONSTANT(optional, "optimizer", O, bool, has_preconditioner, has_precondition);
   static_assert(!HidesHostUpdate<O>,

@@ -62,6 +62,8 @@ optimizer_view<Real, D, Slots> part_of(const optimizer_view<Real, D, Slots>& v, 
   part.squared_weight_norms = v.squared_weight_norms.subspan(first, count);
   part.squared_grad_norms = v.squared_grad_norms.subspan(first, count);
   part.sums = v.sums.subspan(first, count);
+  const std::size_t each = v.numbers.size / v.segments.size();
+  part.numbers = v.numbers.subspan(first * each, count * each);
   return part;
 }
 

@@ -89,7 +89,8 @@ optimizer_view<Real, D, Inner> inner_view(const optimizer_view<Real, D, Slots>& 
                                        v.squared_global_norm,
                                        v.sums,
                                        v.finite,
-                                       v.info};
+                                       v.info,
+                                       v.numbers};
   for (std::size_t k = 0; k < inner.slots.size(); ++k) inner.slots[k] = v.slots[k];
   return inner;
 }

@@ -46,6 +46,7 @@ class optimizer_fixture {
   /// counts.
   optimizer_fixture& reset(std::uint64_t seed, Real size = 1) {
     for (int k = 0; k < O::slots; ++k) planes_.clear(planes_.slot(k), stream_);
+    planes_.numbers().restore(std::vector<double>(planes_.numbers().size()), stream_);
     info_ = {};
     draw(planes_.weights(), seed, size, false, "zero");
     detail::optim::initialize_slots(optimizer_, view_of(planes_.trainables(), 0), stream_);
@@ -100,13 +101,14 @@ class optimizer_fixture {
   [[nodiscard]] std::vector<Real> weights() { return copy(planes_.weights()); }
   /// A copy of the gradient plane, which the optimizer may have written.
   [[nodiscard]] std::vector<Real> gradient() { return copy(planes_.grads()); }
-  /// Weights and slots.
+  /// Weights and slots, then the numbers of segments.
   [[nodiscard]] std::vector<Real> state() {
     std::vector<Real> result = weights();
     for (int k = 0; k < O::slots; ++k) {
       const auto slot = planes_.slot(k);
       result.insert(result.end(), slot.begin(), slot.end());
     }
+    for (const double x : planes_.numbers().saved(stream_)) result.push_back(static_cast<Real>(x));
     return result;
   }
   /// The proposal of the last step, in the table's order.

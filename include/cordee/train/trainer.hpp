@@ -125,13 +125,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// What changes from step to step beside the planes. Collective: no rank may be in a step.
   [[nodiscard]] detail::train::run_state state() {
     if constexpr (detail::nn::HasModelState<M>) state_.model = model_.state(packed_parameters_);
-    return detail::train::collect_state<Real>(state_, schedule_, reducer_,
-                                              exchange_.preconditioner());
+    return detail::train::collect_state<Real>(state_, schedule_, reducer_, exchange_, stream_);
   }
   /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
   void restore(const detail::train::run_state& state) {
-    detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
-    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}, {}};
+    detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_, stream_);
+    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit)};
     gradient_scaler_.restore(device_, stream_);
     if constexpr (shards) exchange_.shard().adopt_weights(stream_);
     detail::nn::pack_restored(model_, weights(), packed_parameters_, state.model, stream_);

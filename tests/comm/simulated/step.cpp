@@ -18,6 +18,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/reducers/tree.hpp>
+#include <cordee/comm/reducers/two_stage.hpp>
 #include <cordee/comm/simulated/step.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/step/step.hpp>
@@ -313,5 +314,9 @@ TEST_CASE("simulated step: votes and codes have the bytes that they have over th
     CHECK(bytes([](auto comm) {
             return gathered{comm, top_k{.fraction = 0.01}};
           }) == to_others * 64 * 8);
+    // As zero_one_adam's local steps: the second stage from the start.
+    CHECK(bytes([](auto comm) {
+            return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 0};
+          }) == to_others * (4 + 800));
   }
 }

@@ -74,6 +74,9 @@ TEST_CASE("optimizers on a GPU: clip, local_steps") {
   check(clip{local_steps{sgd{}, 2}, 0.1});
   check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 1});
   check(one_bit_adam{.weight_decay = 0.01, .start_epoch = 0});
+  check(zero_one_adam{.weight_decay = 0.01, .var_update_scaler = 1});
+  check(zero_one_adam{
+      .weight_decay = 0.01, .var_freeze_step = 0, .local_step_scaler = 1, .local_step_clipper = 2});
   check(outer_momentum{local_steps{sgd{}, 2}});
   check(outer_momentum{local_steps{sgd{}, 2}, {.fragments = 2, .fragment_numbers = 64}});
   check(overlapped{outer_momentum{local_steps{sgd{}, 3}, {.mixing = 0.5}}, 1});

@@ -43,6 +43,7 @@
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/warmup.hpp>
@@ -126,6 +127,19 @@ TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
           return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 4};
         },
         {}, ranks);
+  for (const int ranks : {1, 2, 3})
+    for (const std::int64_t freeze : {1, 3, 4, 8})  // the second run begins with step 5
+      continues<fp32>(
+          "zero_one_adam",
+          zero_one_adam{.weight_decay = 0.01,
+                        .var_freeze_step = freeze,
+                        .var_update_scaler = 2,
+                        .local_step_scaler = 2,
+                        .local_step_clipper = 4},
+          [](threads comm) {
+            return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 0};
+          },
+          {{3, 1}}, ranks);
   any_continues_exactly("lans", lans{});
   any_continues_exactly("schedule_free_sgd", schedule_free_sgd{.warmup_steps = 4});
   any_continues_exactly("schedule_free_adamw", schedule_free_adamw{});

@@ -6,7 +6,8 @@
 //
 //   x <- warmup(x) before epoch `start_epoch`, compressed(x) from there on
 //
-// The slots are those of `compressed`, whose residual is zero in the warm-up.
+// The slots are those of `compressed`, whose residual is zero in the warm-up. zero_one_adam itself
+// chooses which steps are exact (bucket_view::exact); with it start_epoch is 0.
 #pragma once
 
 #include <concepts>
@@ -59,11 +60,11 @@ struct two_stage {
     if constexpr (requires { compressed.check(table); }) compressed.check(table);
   }
 
-  /// Runs the reducer of the current epoch.
+  /// Runs the reducer of the current epoch; of what must be exact, that of the warm-up.
   template <class Real, Device D>
     requires ReducerOn<Warmup, Real, D> && ReducerOn<Compressed, Real, D>
   void mix(bucket_view<Real, D, slots> m, const step_info& info, typename D::stream s) const {
-    if (info.epoch < start_epoch)
+    if (m.exact || info.epoch < start_epoch)
       warmup.mix(bucket_view<Real, D, 0>{m.layout, m.values, {}, m.scratch}, info, s);
     else
       compressed.mix(m, info, s);

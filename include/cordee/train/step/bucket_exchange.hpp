@@ -11,8 +11,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include <cordee/comm/failure/error_context.hpp>
 #include <cordee/comm/reducers/collectives.hpp>
@@ -30,6 +28,7 @@
 #include <cordee/train/step/enqueued_courier.hpp>
 #include <cordee/train/step/gradient_scaler.hpp>
 #include <cordee/train/step/host_update.hpp>
+#include <cordee/train/step/momentum_exchange.hpp>
 #include <cordee/train/step/planes.hpp>
 #include <cordee/train/step/preconditioner.hpp>
 #include <cordee/train/step/shard.hpp>
@@ -350,7 +349,8 @@ class bucket_exchange {
       expects(proposal.data == view.grads.data,
               "on_host: the optimizer exchanges something else than gradients");
     posted_ = true;
-    courier_.post({planes_.bucket_view_of(b, proposal, scratch_.span()), info_}, s);
+    const auto mixed = proposed_bucket(optimizer_, info_, planes_, b, proposal, scratch_.span(), s);
+    courier_.post({mixed, info_}, s);
   }
 
   M& model_;

@@ -25,6 +25,7 @@
 #include <cordee/train/step/gradient_plane.hpp>
 #include <cordee/train/step/memory_plan.hpp>
 #include <cordee/train/step/named_segment.hpp>
+#include <cordee/train/step/segment_state.hpp>
 #include <cordee/train/step/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -65,6 +66,7 @@ class planes {
         squared_weight_norms_(device, table.size()),
         squared_grad_norms_(device, table.size()),
         sums_(device, table.size()),
+        numbers_(device, table.size()),
         step_status_(device, 1) {}
   /// The gradients of an exact optimizer are where the reducer's transport wants them. Throws what
   /// the reducer has against the table.
@@ -99,7 +101,8 @@ class planes {
     plan.add("optimizer slots", whole_slots * slot_size() * sizeof(Real));
     plan.add("reducer slots", R::slots * slot_size() * sizeof(Real));
     plan.add("norms and status", saved_statistics_.size() * sizeof(Real) +
-                                     3 * sums_.size() * sizeof(double) + sizeof(step_status));
+                                     (3 * sums_.size() + numbers_.size()) * sizeof(double) +
+                                     sizeof(step_status));
   }
 
   [[nodiscard]] span weights() { return arena_.plane(0); }
@@ -129,6 +132,8 @@ class planes {
   [[nodiscard, gnu::cold, gnu::noinline]] span statistics() {
     return weights().subspan(trainable_size(), saved_statistics_.size());
   }
+  /// The optimizer's numbers of all segments of the table, beside its slots.
+  [[nodiscard]] auto& numbers() { return numbers_; }
   /// In the device's memory.
   [[nodiscard]] span_on<const step_info, D> info() const { return {&status()->info, 1}; }
   [[nodiscard]] step_status* status() { return step_status_.span().data; }
@@ -214,6 +219,7 @@ class planes {
     v.sums = per_segment(sums_);
     v.finite = finite;
     v.info = {&status()->info, 1};
+    v.numbers = numbers_.template of<To>(first, some.size());
     return v;
   }
 
@@ -362,6 +368,7 @@ class planes {
   arena<Real, D, memory<Real>> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   memory<double> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment
+  segment_state<O, D, memory<double>> numbers_;
   memory<step_status> step_status_;
   bool checks_ = true;  // this step's gradient is tested
 };

@@ -13,6 +13,7 @@
 //   preconditioner
 //               sums of kfac's factors, of this rank's layers, between two computations of them
 //   model       what a model keeps beside the planes: adversarial's weights of the step before
+//   optimizer   numbers of each segment, O::segment_numbers: zero_one_adam's sum of learning rates
 //
 // Random numbers are functions of seed, epoch, round and sample (core/random.hpp), hence they have
 // no state. Each rank has its own run_state: counters of applied steps and loss scales differ
@@ -24,6 +25,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
@@ -94,12 +97,12 @@ struct fit_state : fit_position {
 
 /// Beside the planes all that a run needs to go on with the same bits; of one rank.
 struct run_state {
-  train::progress progress;
-  loss_scale scale;
-  fit_state fit;
-  std::vector<double> schedule;
-  reducer_state reducer;
-  std::vector<double> preconditioner, model;
+  train::progress progress{};
+  loss_scale scale{};
+  fit_state fit{};
+  std::vector<double> schedule{};
+  reducer_state reducer{};
+  std::vector<double> preconditioner{}, model{}, optimizer{};
 };
 
 template <class P>
@@ -108,11 +111,15 @@ concept HasPreconditionerState = requires(P p, const run_state& state) {
   p.restore(state.preconditioner);
 };
 
-/// `own` with the state of the schedule, of the reducer, whose planes are of Real, and of the
-/// preconditioner. Collective where the reducer has a state.
-template <class Real, class S, class R, class P>
+template <class Exchange>
+using preconditioner_in = std::remove_cvref_t<decltype(std::declval<Exchange&>().preconditioner())>;
+
+/// `own` with the state of the schedule, of the reducer, whose planes are of Real, and of what the
+/// exchange has: the preconditioner, the optimizer's numbers. Collective where the reducer has a
+/// state. Blocks the host.
+template <class Real, class S, class R, class Exchange>
 [[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer,
-                                      const P& preconditioner) {
+                                      Exchange& exchange, typename Exchange::stream s) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
     const std::span<const double> numbers = detail::schedule::state_of(schedule);
     own.schedule.assign(numbers.data(), numbers.data() + numbers.size());
@@ -123,8 +130,9 @@ template <class Real, class S, class R, class P>
     own.reducer = reducer.template state<Real>();
     allreduce_host(reducer.comm, barrier, reduce_op::sum);  // none pushes before it is read
   }
-  if constexpr (HasPreconditionerState<P>)
-    own.preconditioner = preconditioner.state(own.progress.applied);
+  if constexpr (HasPreconditionerState<preconditioner_in<Exchange>>)
+    own.preconditioner = exchange.preconditioner().state(own.progress.applied);
+  own.optimizer = exchange.settled(s).numbers().saved(s);
   return own;
 }
 
@@ -156,11 +164,12 @@ void agree_on_schedule(Run& run) {
   }
 }
 
-/// Passes the parts of `state` to the schedule, the reducer and the preconditioner. Throws error
-/// for a schedule of another kind, and for factors of other layers. Collective.
-template <class Real, class S, class R, class P>
+/// Passes the parts of `state` to the schedule, the reducer, the preconditioner and the optimizer's
+/// numbers. Throws error for a schedule of another kind, for factors of other layers, and for
+/// numbers of another optimizer. Collective.
+template <class Real, class S, class R, class Exchange>
 [[gnu::cold]] void restore_policies(const run_state& state, S& schedule, const R& reducer,
-                                    P& preconditioner) {
+                                    Exchange& exchange, typename Exchange::stream s) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
     const std::span<double> numbers = schedule_numbers(schedule, state.schedule.size());
     std::copy(state.schedule.begin(), state.schedule.end(), numbers.begin());
@@ -171,7 +180,9 @@ template <class Real, class S, class R, class P>
     reducer.template restore<Real>(state.reducer);
     allreduce_host(reducer.comm, barrier, reduce_op::sum);  // none pushes before it is restored
   }
-  if constexpr (HasPreconditionerState<P>) preconditioner.restore(state.preconditioner);
+  if constexpr (HasPreconditionerState<preconditioner_in<Exchange>>)
+    exchange.preconditioner().restore(state.preconditioner);
+  exchange.settled(s).numbers().restore(state.optimizer, s);
 }
 
 }  // namespace detail::train
