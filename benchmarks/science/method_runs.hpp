@@ -6,7 +6,9 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include <cordee/cordee.hpp>
 
@@ -20,6 +22,7 @@ using namespace cordee;
 struct plan {
   double epochs, warmup_epochs, legw_epochs, alpha;
   int ranks, period, micro;
+  bool measures_fit;  // on 10,000 training images in place of those held out
 };
 struct task {
   int batch;
@@ -40,8 +43,9 @@ struct experiment {
 
   /// The key of a run's line in the table.
   [[nodiscard]] std::string key(const std::string& name, const task& t) const {
-    return concat(name, augments ? ",crop and flip," : ",none,", p.epochs, ",", t.batch, ",",
-                  t.rate, ",", t.seed);
+    return concat(name, p.measures_fit ? " on training images" : "",
+                  augments ? ",crop and flip," : ",none,", p.epochs, ",", t.batch, ",", t.rate, ",",
+                  t.seed);
   }
   [[nodiscard]] loader_options options(int batch, int ranks, std::uint64_t seed) const {
     return {
@@ -52,6 +56,11 @@ struct experiment {
     loader sample{
         training, comm, {.global_batch = 1024, .accumulate = 1, .seed = 99}, augmentation, norm};
     recalibrate(run, sample, 4);
+    if (p.measures_fit) {
+      std::vector<std::size_t> first(std::min<std::size_t>(training.size(), 10'000));
+      std::iota(first.begin(), first.end(), std::size_t{});
+      return run.evaluate(detail::data::subset{training, first}, norm).accuracy();
+    }
     return run.evaluate(held_out, norm).accuracy();
   }
   template <class O, class S>

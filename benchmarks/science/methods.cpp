@@ -117,6 +117,7 @@ int main(int argc, char** argv) {
     const int workers = o.positive("workers", cpu::default_workers(), "threads of a single rank");
     const int seeds = o.positive("seeds", 3, "runs of the best learning rate");
     const bool augments = o.flag("augment", "crops, and flips, at random");
+    p.measures_fit = o.flag("training-images", "accuracy on 10,000 of them, not on the test set");
     o.done();
     const cpu::worker_limit limit(workers);
     science::results table(out,
