@@ -13,42 +13,15 @@
 #include <string>
 #include <vector>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
+#include "tests/support/reserved_port.hpp"
+
 namespace support {
-
-/// A port of the loopback that the system chooses, and gives to no one else while this lives. A
-/// process that asks for it with SO_REUSEADDR, as rank 0's server does, may listen there.
-struct reserved_port {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-  const int port = bound();
-
-  reserved_port() = default;
-  reserved_port(const reserved_port&) = delete;
-  reserved_port& operator=(const reserved_port&) = delete;
-  ~reserved_port() { ::close(descriptor); }
-
- private:
-  [[nodiscard]] int bound() const {
-    const int yes = 1;
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof at;
-    auto* const address = reinterpret_cast<sockaddr*>(&at);
-    if (::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-        ::bind(descriptor, address, size) != 0 || ::getsockname(descriptor, address, &size) != 0)
-      throw std::runtime_error("no port");
-    return ntohs(at.sin_port);
-  }
-};
 
 /// Of each rank: what f(rank) returned, or "error: " or "aborted: " and what it threw; "signal 9"
 /// if one ended it, "stopped" if it stopped itself: it ends when all others have ended. Requires

@@ -33,6 +33,7 @@
 
 #include "tests/checkpoint/exact_sums.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/reserved_port.hpp"
 
 namespace {
 
@@ -110,8 +111,7 @@ class world {
  public:
   world(std::string path, std::int64_t steps, shown& all)
       : path_(std::move(path)), steps_(steps), all_(all) {
-    const int port = detail::comm::listener(0, "127.0.0.1").port();
-    for (int rank = 0; rank < first_ranks; ++rank) start(rank, port);
+    for (int rank = 0; rank < first_ranks; ++rank) start(rank, master_.port);
   }
   void start(int rank, int port = 0) {
     std::fflush(nullptr);
@@ -161,6 +161,7 @@ class world {
   const std::string path_;
   const std::int64_t steps_;
   shown& all_;
+  const support::reserved_port master_;
   std::vector<pid_t> live_;
 };
 

@@ -15,6 +15,7 @@
 #include "tests/support/ipv6.hpp"
 #include "tests/support/printed_by.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/reserved_port.hpp"
 
 using namespace cordee;
 using namespace std::chrono_literals;
@@ -69,7 +70,8 @@ TEST_CASE("bootstrap_session: ranks gather over IPv6's loopback") {
       return bootstrap_address{server_port, secret(), {host()}};
     }
   };
-  const int port = listener(0, "::1").port();  // free a moment later
+  const support::reserved_port reserved(AF_INET6);
+  const int port = reserved.port;
   const auto gathered = support::on_ranks(3, [&](threads comm) {
     at_six meet{{{comm.rank(), 3, "the test"}, port}};
     bootstrap_session session(meet, meet.host(), 20s);
@@ -97,7 +99,8 @@ TEST_CASE("bootstrap_session: a name that does not resolve is printed at once, w
 }
 
 TEST_CASE("bootstrap_session: rank 0 reports a failure also to ranks that start after it") {
-  const int port = listener(0, "127.0.0.1").port();  // free a moment later
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   const auto begin = std::chrono::steady_clock::now();
   const auto start = [&](int rank, int size) {
     given_port meet{{rank, size, "the test"}, port};

@@ -21,6 +21,7 @@
 
 #include "tests/support/given_port.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/reserved_port.hpp"
 
 using namespace cordee;
 using namespace std::chrono_literals;
@@ -105,7 +106,8 @@ struct run_options {
 
 /// How the ranks end of which these die.
 std::vector<end_of_rank> ends(int ranks, const std::vector<int>& dying, run_options o) {
-  const int port = listener(0, given_port::host()).port();  // free a moment later
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   std::vector<end_of_rank> ended(static_cast<std::size_t>(ranks));
   std::vector<std::optional<unreachable_port>> unreachable(ended.size());
   std::barrier all_run(ranks);
@@ -206,7 +208,8 @@ TEST_CASE("bootstrap_survivors: ranks that cannot be reached delay the others by
 
 TEST_CASE(
     "bootstrap_survivors: without the secret no process gets an answer, or counts as a rank") {
-  const int server_port = listener(0, given_port::host()).port();
+  const support::reserved_port reserved;
+  const int server_port = reserved.port;
   std::vector<std::thread> team;
   std::barrier all_run(3);
   std::chrono::steady_clock::duration waited{};

@@ -10,6 +10,7 @@
 #include <cordee/comm/transports/bootstrap/tcp_connection.hpp>
 
 #include "tests/support/ipv6.hpp"
+#include "tests/support/reserved_port.hpp"
 
 using namespace cordee;
 using detail::comm::frame, detail::comm::tcp_connection, detail::comm::listener;
@@ -73,15 +74,11 @@ TEST_CASE("tcp_connection: another protocol closes the connection") {
 
 TEST_CASE(
     "tcp_connection: connect to an unused port or an unknown host returns a closed connection") {
-  int unused_port = 0;
-  {
-    const listener acceptor(0);
-    unused_port = acceptor.port();
-  }
+  const support::reserved_port unused;
   std::string why;
-  CHECK(tcp_connection::connect("127.0.0.1", unused_port, &why).is_closed());
+  CHECK(tcp_connection::connect("127.0.0.1", unused.port, &why).is_closed());
   CHECK(why == "Connection refused");
-  CHECK(tcp_connection::connect("no.such.name.invalid", unused_port, &why).is_closed());
+  CHECK(tcp_connection::connect("no.such.name.invalid", unused.port, &why).is_closed());
   CHECK(why != "");
   CHECK(why != "Connection refused");
 }
@@ -112,7 +109,8 @@ TEST_CASE("tcp_connection: IPv6 connects as IPv4 does, at one address and at all
 }
 
 TEST_CASE("tcp_connection: begin_connect connects without blocking, or closes where none listens") {
-  listener acceptor(0, "127.0.0.1");
+  const support::reserved_port reserved;
+  listener acceptor(reserved.port, "127.0.0.1");
   const auto ends = [](tcp_connection& connection) {
     for (int k = 0; k < 10'000 && !connection.is_closed(); ++k) {
       if (connection.has_connected()) return true;
@@ -186,13 +184,13 @@ TEST_CASE("listener: it accepts at the address that it is given, and at no other
 }
 
 TEST_CASE("listener: accept returns a closed connection where none has arrived, and after close") {
-  listener acceptor(0);
+  const support::reserved_port reserved;
+  listener acceptor(reserved.port, "127.0.0.1");
   CHECK(acceptor.accept().is_closed());
   CHECK(acceptor.accept(1).is_closed());
-  const int port = acceptor.port();
   acceptor.close();
   CHECK(acceptor.accept(1).is_closed());
-  CHECK(tcp_connection::connect("127.0.0.1", port).is_closed());
+  CHECK(tcp_connection::connect("127.0.0.1", reserved.port).is_closed());
 }
 
 TEST_CASE("listener: a port in use is an error with the remedy") {

@@ -18,6 +18,7 @@
 #include "tests/support/folder.hpp"
 #include "tests/support/given_port.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/reserved_port.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::comm;
@@ -32,8 +33,6 @@ struct given_file : rendezvous_file {
   rank_assignment rank;
   [[nodiscard]] rank_assignment assignment() const { return rank; }
 };
-
-int free_port() { return detail::comm::listener(0).port(); }
 
 // The error messages of these ranks, which connect at the same time.
 template <class Rendezvous>
@@ -54,21 +53,24 @@ std::vector<std::string> error_messages(const std::vector<Rendezvous>& ranks,
 TEST_CASE(
     "nccl_world: ranks connect by a given address, and by a file, also over an earlier run's "
     "file") {
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   for (const std::string& message :
        error_messages<given_port>({{{0, 3}, port}, {{1, 3}, port}, {{2, 3}, port}}, 20s))
     CHECK(message == "");
 
   const support::folder temporary;
   const std::string path = temporary.file("meet");
-  rendezvous_file{path}.publish({free_port(), "99", {"127.0.0.1"}});
+  const support::reserved_port earlier;
+  rendezvous_file{path}.publish({earlier.port, "99", {"127.0.0.1"}});
   for (const std::string& message :
        error_messages<given_file>({{{path}, {0, 2}}, {{path}, {1, 2}}}, 20s))
     CHECK(message == "");
 }
 
 TEST_CASE("nccl_world: different numbers of ranks are an error on all of them, with both numbers") {
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   for (const std::string& message :
        error_messages<given_port>({{{0, 2}, port}, {{1, 3}, port}}, 3s)) {
     CHECK(contains(message, "it is started as rank 1 of 3"));
@@ -77,7 +79,8 @@ TEST_CASE("nccl_world: different numbers of ranks are an error on all of them, w
 }
 
 TEST_CASE("nccl_world: a missing rank is named, and so is a missing rank 0") {
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   CHECK(contains(error_messages<given_port>({{{0, 2}, port}}, 500ms).front(),
                  "waited 500 ms for rank 1 to connect to port"));
   CHECK(contains(error_messages<given_port>({{{1, 2}, port}}, 500ms).front(),
@@ -85,7 +88,8 @@ TEST_CASE("nccl_world: a missing rank is named, and so is a missing rank 0") {
 }
 
 TEST_CASE("nccl_world: a rank that dies while the others start is named") {
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   std::thread dying([&] {
     tcp_connection connection;
     while (connection.is_closed())
@@ -98,7 +102,8 @@ TEST_CASE("nccl_world: a rank that dies while the others start is named") {
 
 TEST_CASE("nccl_world: when rank 0 dies in a run one rank throws the cause, the others abort") {
   constexpr int ranks = 4;
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   std::array<std::string, ranks> ended;
   std::barrier all_run(ranks);
   std::vector<std::thread> team;
@@ -129,7 +134,8 @@ TEST_CASE("nccl_world: a rank with another secret is not admitted, and is told w
       return bootstrap_address{server_port, own, {"127.0.0.1"}};
     }
   };
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   const auto messages =
       error_messages<other_secret>({{{{0, 2}, port}, "a"}, {{{1, 2}, port}, "b"}}, 2s);
   CHECK(contains(messages[0], "waited 2000 ms for rank 1 to connect to port"));
@@ -150,7 +156,8 @@ TEST_CASE("nccl_world: a port in use is an error with the remedy") {
 }
 
 TEST_CASE("nccl_world: each rank has its share of the node's cores as workers") {
-  const int port = free_port();
+  const support::reserved_port reserved;
+  const int port = reserved.port;
   std::atomic<int> workers{0};
   std::vector<std::thread> team;
   for (int rank = 0; rank < 2; ++rank)
