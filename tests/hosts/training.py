@@ -24,14 +24,16 @@ TRANSPORT, PROGRAM = sys.argv[1:3]
 OTHER = sys.argv[3] if len(sys.argv) > 3 else ""
 
 # What a host does before its ranks start: its name is the loopback's, as Debian writes it; it has a second address, as
-# Docker's, that is alike on all hosts and joins none; it has no address of IPv4.
+# Docker's, that is alike on all hosts and joins none; it has no address of IPv4, and
+# knows the other hosts' names or not.
 OWN_NAME_IS_LOOPBACK = """flock /etc/hosts sh -c 'own=$(hostname)
   text=$(sed "/^[^1].* $own\\$/d; s/^10[.].* $own\\$/127.0.1.1 $own/" /etc/hosts); echo "$text" > /etc/hosts'; """
 SECOND_ADDRESS = """flock /etc/hosts sh -c '[ -e /sys/class/net/docker0 ] || { ip link add docker0 type bridge
   ip address add 172.17.0.1/16 dev docker0; ip link set docker0 up; }'; """
 IPV6_ALONE = "ip -4 address flush dev eth0; "
+IPV6_WITHOUT_NAMES = IPV6_ALONE + "echo ::1 localhost > /etc/hosts; export MASTER_ADDR=fd00::1; "
 SETTINGS = {"as made": "", "own name is the loopback": OWN_NAME_IS_LOOPBACK, "second address": SECOND_ADDRESS,
-            "IPv6 alone": IPV6_ALONE}
+            "IPv6 alone": IPV6_ALONE, "IPv6 without names": IPV6_WITHOUT_NAMES}
 
 
 def weights(*command, **variables):
@@ -162,7 +164,8 @@ class NCCL(unittest.TestCase):
             for fault, cause in (("throws:1", "rank 1: the disk is full"), ("dies:0", f"rank 0: {died}"),
                                  ("dies:2", f"rank 2: {died}")):
                 with tempfile.TemporaryDirectory() as folder, self.subTest(setting=name, fault=fault):
-                    status, _, err = weights(SCRIPT, 3, "--", *with_setting(setting, PROGRAM, fault, folder))
+                    status, _, err = weights(SCRIPT, 2, "--ranks-per-host", 2, "--",
+                                             *with_setting(setting, PROGRAM, fault, folder))
                     self.assertNotEqual(status, 0)
                     said = [line for line in err.splitlines() if line.startswith("hosts_nccl:")]
                     self.assertEqual(len(said), 1, err)
