@@ -189,6 +189,7 @@
 #include <cordee/train/muon/muon.hpp>
 #include <cordee/train/step/step.hpp>
 #include <cordee/train/swapped_model.hpp>
+#include <cordee/train/swapped_trainer.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
 

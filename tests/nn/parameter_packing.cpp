@@ -97,3 +97,20 @@ static_assert(detail::nn::HasPackedGradients<net_of<true>>);
 static_assert(!detail::nn::HasPackedGradients<net_of<false>>);
 static_assert(
     !detail::nn::HasPackedGradients<network<layers, fp16, emulated, tensor_core, image, 5>>);
+
+TEST_CASE("parameter_packing: memory of packed gradients is freed with that of the passes") {
+  const emulated device(1);
+  net_of<true> net{device};
+  buffer<float, emulated> gradients(device, net.plane_size());
+  const std::size_t before = emulated::allocated;
+  const auto unpack = [&] {
+    net.unpack_gradients(gradients.span(), 0, net.tensors(), write_mode::overwrite, nullptr,
+                         emulated::stream(1));
+  };
+  for (int pass = 0; pass < 2; ++pass) {
+    unpack();
+    CHECK(emulated::allocated > before);
+    net.release_activations();
+    CHECK(emulated::allocated == before);
+  }
+}

@@ -127,6 +127,9 @@ class arena {
   }
   /// Numbers in all planes.
   [[nodiscard]] std::size_t size() const { return begin_of(planes_); }
+  /// All planes. Between steps they may be elsewhere, and this memory empty
+  /// (train/swapped_trainer.hpp); then plane() must not be called.
+  [[nodiscard]] Memory& memory() { return memory_; }
 
  private:
   [[nodiscard, gnu::noinline]] std::size_t begin_of(int index) const {

@@ -209,9 +209,9 @@ class network
     loss_gradient_ = {device_, 0};
     workspace_ = {device_, 0};
     scratch_ = {device_, 0};
+    packing_.release_gradients();
     logits_ = nullptr;
-    samples_ = 0;
-    trained_ = false;
+    samples_ = 0, trained_ = false;
   }
   /// Bytes of the packed parameters.
   [[nodiscard]] std::size_t packed_bytes() const { return packed_size_; }

@@ -33,6 +33,7 @@ class parameter_packing {
   parameter_packing(const typename B::device&, layout_builder&) {}
   [[nodiscard]] std::size_t bytes() const { return 0; }
   [[nodiscard]] std::size_t table_bytes() const { return 0; }
+  void release_gradients() {}
 };
 
 template <class B>
@@ -60,6 +61,8 @@ class parameter_packing<B, true> {
   [[nodiscard]] std::size_t table_bytes() const {
     return on_device_.size() * sizeof(ops::packed_tensor);
   }
+  /// Frees the memory of packed gradients until the next pass that has some.
+  void release_gradients() { gradients_ = {}; }
   void pack(const real* plane, std::byte* packed, stream s) const {
     // for a GPU by argument-dependent lookup: ops/gpu/{packed_table,quantized_table}.hpp
     if constexpr (Quantized<typename B::precision>)

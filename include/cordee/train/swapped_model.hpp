@@ -15,8 +15,8 @@
 //
 // Between two scopes the weights, running statistics among them, are in page-locked host memory, in
 // the precision of masters: no bit changes. A swap uploads these; what is written to them returns
-// with adopt_weights(). A trainer's model stays on the device, for the trainer has its planes. On
-// the CPU weights stay where they are.
+// with adopt_weights(). On the CPU weights stay where they are. A trainer is a member of a group by
+// swapped_trainer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -44,20 +44,35 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
 
+/// A member of a group that leaves the device when another one comes, by evict(member, the other
+/// one's name), which throws where it cannot leave.
+struct evictable_member {
+  void* member = nullptr;
+  void (*evict)(void* member, std::string_view other) = nullptr;
+};
+
 /// Which model of a group is resident.
 class residency {
  public:
-  /// Throws usage_error, naming both, if another one is.
-  [[gnu::cold]] void acquire(std::string_view name) {
+  /// Evicts the one that is. Throws usage_error, naming both, if it is not evictable.
+  [[gnu::cold]] void acquire(std::string_view name, const evictable_member& own = {}) {
     const std::scoped_lock lock(mutex_);
-    if (!resident_.empty())
-      throw usage_error(concat("swapped_model: \"", name, "\" cannot be resident while \"",
-                               resident_, "\" is: end that scope first"));
+    if (member_.evict != nullptr)
+      member_.evict(member_.member, name);
+    else if (!resident_.empty())
+      throw usage_error(concat(own.evict == nullptr ? "swapped_model: \"" : "swapped_trainer: \"",
+                               name, "\" cannot be ", own.evict == nullptr ? "resident" : "used",
+                               " while \"", resident_, "\" is",
+                               own.evict == nullptr ? "" : " resident", ": end that scope first"));
     resident_ = name;
+    member_ = own;
   }
-  [[gnu::cold]] void release() noexcept {
+  /// Unless another one is resident now.
+  [[gnu::cold]] void release(const void* member = nullptr) noexcept {
     const std::scoped_lock lock(mutex_);
+    if (member_.member != member) return;
     resident_.clear();
+    member_ = {};
   }
   [[nodiscard]] std::string name() const {
     const std::scoped_lock lock(mutex_);
@@ -67,6 +82,7 @@ class residency {
  private:
   mutable std::mutex mutex_;
   std::string resident_;
+  evictable_member member_;  // the resident one, if it is evictable
 };
 
 /// Numbers in the host's memory, page-locked where the device has copies.
@@ -84,6 +100,9 @@ class resident_model;
 
 }  // namespace detail::train
 
+template <class Run>
+class swapped_trainer;
+
 /// Models of which at most one at a time is in the device's memory. Outlives them.
 template <Device D>
 class swap_group {
@@ -96,6 +115,8 @@ class swap_group {
  private:
   template <class S>
   friend class detail::train::resident_model;
+  template <class Run>
+  friend class swapped_trainer;
   D device_;
   detail::train::residency residency_;
 };
@@ -218,6 +239,17 @@ class resident_model {
   void adopt_weights(span_on<const Real, device> others) {
     expects(others.size == weights().size, "swapped_model: the plane is of another network");
     get_device().copy(weights().data, others.data, of_.swapped_bytes(), stream_);
+    adopt_weights();
+  }
+
+  /// The weights of a run that is out of the device for this model (swapped_trainer.hpp), as it was
+  /// trained. Blocks the host. @throws usage_error for a run of another network, or one whose
+  /// weights are on the device.
+  template <class Run>
+  void adopt_weights(const swapped_trainer<Run>& run) {
+    const std::span<const Real> kept = run.weights();
+    expects(kept.size() == weights().size, "swapped_model: the run is of another network");
+    get_device().copy(weights().data, kept.data(), of_.swapped_bytes(), stream_);
     adopt_weights();
   }
 

@@ -124,7 +124,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// What changes from step to step beside the planes. Collective: no rank may be in a step.
   [[nodiscard]] detail::train::run_state state() {
-    if constexpr (detail::nn::HasModelState<M>) state_.model = model_.state(packed_parameters_);
+    if constexpr (detail::nn::HasModelState<M>) state_.model = model_.state(packed_parameters());
     return detail::train::collect_state<Real>(state_, schedule_, reducer_, exchange_, stream_);
   }
   /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
@@ -148,7 +148,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// The options in use: `overlap` may have been turned off.
   [[nodiscard]] const trainer_options& options() const { return options_; }
   /// The weights as kernels read them.
-  [[nodiscard]] typename M::packed_parameters& packed_parameters() { return packed_parameters_; }
+  [[nodiscard]] auto& packed_parameters() { return planes_.resident(packed_parameters_); }
   [[nodiscard]] stream compute() const { return stream_; }  ///< The stream of the steps' work.
   /// Ranges of the arena that are exchanged as one, in the order in which they become ready.
   [[nodiscard]] auto buckets() const { return exchange_.buckets(); }
@@ -219,6 +219,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
  private:
+  template <class Run>
+  friend class swapped_trainer;
   static constexpr bool shards = detail::comm::ShardsUpdate<R>;
   static constexpr bool on_host = detail::optim::UpdatesOnHost<O>;
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
@@ -287,8 +289,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     if (micro.empty() || !detail::train::overwrites<M>(micro.front())) planes_.clear_grads(stream_);
   }
 
-  // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
-  // where nothing of the step needs the host in between, the rest of it follows (`joined`).
+  /// One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
+  /// where nothing of the step needs the host in between, the rest of it follows (`joined`).
   [[gnu::noinline]] void forward_backward(const batch_type& micro, bool first, bool last,
                                           bool joined) {
     batch_type b = micro;
@@ -364,7 +366,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   [[gnu::cold, gnu::noinline]] void end_step() {
     out_.exposed_exchange = exchange_.exposed();
-    state_.progress.advance(out_, exchange_.posted());
+    planes_.residence().end_step(), state_.progress.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
                                  stream_);
     detail::train::expect_usable_gradients<precision::scales_loss>(state_.progress, options_, out_,

@@ -127,7 +127,11 @@ auto with_mean_model(Run& run, const F& f) {
   using optimizer = std::remove_cvref_t<decltype(run.optimizer())>;
   constexpr bool averages = optim::AveragesWeights<optimizer>,
                  replaces = Run::weights_differ || averages;
-  const span_on<real, D> range = replaces ? run.weights() : run.statistics();
+  // Asked for anew behind f, in which the planes may have left the device (swapped_trainer).
+  const auto replaced = [&]() -> span_on<real, D> {
+    return replaces ? run.weights() : run.statistics();
+  };
+  const span_on<real, D> range = replaced();
   const auto pack = [&] {
     if constexpr (replaces) nn::pack_anew(run.model(), run.weights(), run.packed_parameters(), s);
   };
@@ -141,7 +145,7 @@ auto with_mean_model(Run& run, const F& f) {
   comm::allreduce_mean(run.comm(), device, Run::weights_differ ? range : run.statistics(), s);
   pack();
   const auto restore = [&] {
-    device.copy(range.data, before.span().data, range.size * sizeof(real), s);
+    device.copy(replaced().data, before.span().data, range.size * sizeof(real), s);
     pack();
   };
   const auto or_restore = [&] {

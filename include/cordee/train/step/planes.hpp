@@ -25,6 +25,7 @@
 #include <cordee/train/step/gradient_plane.hpp>
 #include <cordee/train/step/memory_plan.hpp>
 #include <cordee/train/step/named_segment.hpp>
+#include <cordee/train/step/residence.hpp>
 #include <cordee/train/step/segment_state.hpp>
 #include <cordee/train/step/step_status.hpp>
 
@@ -105,17 +106,27 @@ class planes {
                                      sizeof(step_status));
   }
 
-  [[nodiscard]] span weights() { return arena_.plane(0); }
+  [[nodiscard]] train::residence& residence() { return residence_; }
+  /// x, when the planes are on the device.
+  template <class T>
+  [[nodiscard]] T& resident(T& x) const {
+    residence_.make_resident();
+    return x;
+  }
+  /// All of the arena, wherever weights() is.
+  [[nodiscard]] memory<Real>& arena_memory() { return arena_.memory(); }
+
+  [[nodiscard]] span weights() { return resident(arena_).plane(0); }
   /// The gradients, or slot k of the optimizer or k - O::slots of the reducer: as much as there is.
   [[nodiscard, gnu::cold, gnu::noinline]] part held_grads() {
     if constexpr (comm::ShardsUpdate<R>)
-      if (one_plane_) return {arena_.plane(0)};
-    return gradients_.is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
+      if (one_plane_) return {weights()};
+    return resident(gradients_).is_in_arena() ? part(arena_.plane(1)) : gradients_.part();
   }
   [[nodiscard, gnu::cold, gnu::noinline]] part held_slot(int k) {
     expects(!comm::ShardsUpdate<R>,
             "trainer: with sharded no rank holds a whole slot: gather_slot(k) is that of all");
-    return {arena_.plane(first_slot() + k), first_slot_offset()};
+    return {resident(arena_).plane(first_slot() + k), first_slot_offset()};
   }
   [[nodiscard]] span grads() {
     return held_grads().whole(arena_.plane_size(), "gradients", "held_grads()");
@@ -155,6 +166,7 @@ class planes {
   /// gradient is tested.
   void begin_step(const step_info& info, bool checks, stream s) {
     checks_ = checks;
+    residence_.begin_step();
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(s, begin_step_op{info, status()});
     copy(saved_statistics_.span(), statistics(), s);
@@ -371,6 +383,7 @@ class planes {
   segment_state<O, D, memory<double>> numbers_;
   memory<step_status> step_status_;
   bool checks_ = true;  // this step's gradient is tested
+  train::residence residence_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -103,8 +103,10 @@ class shard {
   /// Whether the plane of weights is that of gradients, too.
   [[nodiscard]] bool has_masters() const { return reducer_.masters; }
   /// Memory of this rank's parts; of its slots alone.
-  [[nodiscard]] std::size_t bytes() const { return memory_.size() * sizeof(Real); }
+  [[nodiscard]] std::size_t bytes() const { return size_ * (1 + slots) * sizeof(Real); }
   [[nodiscard]] std::size_t slot_bytes() const { return size_ * slots * sizeof(Real); }
+  /// All parts, which may be elsewhere between steps, as the planes (device/arena.hpp).
+  [[nodiscard]] buffer<Real, D>& memory() { return memory_; }
 
   /// "1,024 bytes of optimizer slots on this rank, of 8,192 bytes in all"
   [[nodiscard, gnu::cold]] std::string describe() const {
@@ -182,7 +184,7 @@ class shard {
 
   [[nodiscard]] std::span<const segment> pieces() const { return pieces_.span(); }
   [[nodiscard]] span part(std::size_t index) {
-    return memory_.span().subspan(index * size_, size_);
+    return planes_.resident(memory_).span().subspan(index * size_, size_);
   }
   [[nodiscard]] span grads() { return {planes_.held_grads().numbers.data, size_}; }
   [[nodiscard]] std::size_t index_of(const segment& s) const {
