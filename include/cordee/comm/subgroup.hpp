@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator of some ranks of another one: subgroup{comm, {5, 3, 1}}.
+// A communicator of some ranks of a parent: subgroup{comm, {5, 3, 1}}.
 //
 //   rank k of the subgroup is rank ranks[k] of the parent; its contexts are the parent's
 //
-// Messages between a pair are the parent's, in its order: two subgroups that have a pair in common
-// may not use one context at once. The parent's native mean covers all of its ranks, so a subgroup
-// has none. An error in the parent's ranks is followed by their numbers in the subgroup.
+// Messages between a pair are the parent's, in its order, so two subgroups with a pair in common
+// must not use one context at once. The parent's native mean covers all of its ranks, so a subgroup
+// has none. An error naming the parent's ranks also gives their numbers in the subgroup.
 #pragma once
 
 #include <span>

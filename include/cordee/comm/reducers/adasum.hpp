@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Adasum: gradients are added where they are orthogonal, averaged where they are parallel (Maleki
-// et al. 2021; Horovod). No mean, but like one it leaves the same numbers on all ranks.
+// et al. 2021; Horovod). The result is not a mean, but like one it is the same on all ranks.
 //
 //   a + b  ->  (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b      of each parameter tensor
 //
 // A tensor below sqrt(DBL_MIN) in square counts as orthogonal. The operation is not associative, so
-// its tree is a part of the result: pairs of ranks 2^k apart, the lower rank's first, as in
-// butterfly.hpp; outside powers of two first ranks 2i and 2i + 1 of the first 2 (p - p'). log2 p
-// messages and n log2 p numbers a rank; products are summed in double. For optimizers that average
-// gradients: the mean of weights is what a reducer without loss is needed for.
+// its tree is part of the result: pairs of ranks 2^k apart, the lower rank's vector first, as in
+// butterfly.hpp; if the number of ranks is not a power of two, ranks 2i and 2i + 1 of the first 2
+// (p - p') come first. log2 p messages and n log2 p numbers a rank; products are summed in double.
+// For optimizers that average gradients; weights need a lossless mean instead.
 #pragma once
 
 #include <cstddef>

@@ -5,10 +5,10 @@
 //
 //   step k: exchange the whole vector with rank r XOR 2^k and add;  at last every rank divides by p
 //
-// log2 p messages and n log2 p numbers a rank for p a power of two, otherwise two hops more for
-// some (power_of_two_remap.hpp). Both partners add the same two numbers, and a + b is b + a, so all
-// ranks hold the same bits; the order of a sum depends on the ranks alone, so results are the same
-// across bucket sizes.
+// log2 p messages and n log2 p numbers a rank if p is a power of two; otherwise some ranks have two
+// more hops (power_of_two_remap.hpp). Both partners add the same two numbers, and a + b is b + a,
+// so all ranks hold the same bits. The order of a sum depends only on the ranks, so results do not
+// depend on bucket sizes.
 #pragma once
 
 #include <string>

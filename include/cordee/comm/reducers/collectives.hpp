@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small exact collectives beside any reducer: flags, losses, counts, statistics, first weights.
+// Small exact collectives for flags, losses, counts, statistics and initial weights, with any
+// reducer.
 //
-// They use agreement_context, apart from the reducer's messages, and leave the same bits on every
-// rank. All ranks of the communicator call them, in the same order.
+// They use agreement_context, separate from the reducer's messages, and leave the same bits on
+// every rank. All ranks of the communicator must call them in the same order.
 #pragma once
 
 #include <cstdint>

@@ -6,12 +6,12 @@
 //
 //   x <- x + e;  e <- what this rank's encodings lose on the way, in units of x;  x <- mean of x
 //
-// What was lost is sent with the next gradient, so over many steps the means add up. A rank encodes
-// each of its numbers once, on the hop that sends its partial sum or as the mean that it owns (a
-// butterfly in each step), and all ranks end with the same bits (encoded_wire.hpp). Sums are made
-// in the numbers' own precision. The rounding is harmless in a gradient, but larger than the
-// differences between the ranks' weights: hence `lossless` is false. A skipped step leaves e
-// cleared, since NaN and infinity would stay in it.
+// The error is sent with the next gradient, so over many steps the means add up. A rank encodes
+// each of its numbers once, on the hop that sends its partial sum or as the mean that it owns (in a
+// butterfly, in each step), and all ranks end with the same bits (encoded_wire.hpp). Sums are
+// computed in the numbers' own precision. Rounding is harmless in a gradient, but larger than the
+// differences between the ranks' weights: hence `lossless` is false. A skipped step clears e, since
+// NaN and infinity would otherwise stay in it.
 #pragma once
 
 #include <cstddef>

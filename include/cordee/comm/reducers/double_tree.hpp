@@ -7,10 +7,10 @@
 //   rank 0); each half goes up to its root and down again chunk by chunk, so that all edges work at
 //   once
 //
-// 2n numbers a rank at most and 2 ceil(log2 p) steps, and one more for each chunk but the first. A
-// step of a rank is up to four exchanges, one after the other: of a single chunk in each tree, at
-// most 4 ceil(log2 p) + 1 are on the critical path.
-// The order of a sum depends on the half, so results are not the same across bucket sizes.
+// At most 2n numbers a rank and 2 ceil(log2 p) steps, plus one for each chunk after the first. A
+// step of a rank is up to four exchanges, one after the other: with a single chunk in each tree, at
+// most 4 ceil(log2 p) + 1 are on the critical path. The order of a sum depends on the half, so
+// results differ between bucket sizes.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes a reducer, plain (wire.hpp) and compressed (encoded_wire.hpp), of a method that states
-// which chunks travel between which ranks:
+// Makes a reducer, plain (wire.hpp) and compressed (encoded_wire.hpp), from a method that specifies
+// which chunks are sent between which ranks:
 //
 //   template <class Communicator>
 //   struct my_reducer : exact_method<my_reducer<Communicator>, Communicator> {

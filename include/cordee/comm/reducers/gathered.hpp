@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mean of what each rank sends of its vector in a code, with error feedback (Seide et al. 2014;
-// Stich et al. 2018; Karimireddy et al. 2019): gathered{comm, top_k{.fraction = 0.01}}, or
-// gathered{comm, scaled_sign{}}.
+// The mean of encoded vectors, one from each rank, with error feedback (Seide et al. 2014; Stich et
+// al. 2018; Karimireddy et al. 2019): gathered{comm, top_k{.fraction = 0.01}}, or gathered{comm,
+// scaled_sign{}}.
 //
 //   x <- x + e;   q = code(x);   e <- x - q;   x <- mean of q over ranks
 //
-//   top_k         the largest |x| of each tensor, with their places
+//   top_k         the largest |x| of each tensor, with their indices
 //   scaled_sign   the signs of each tensor, one bit a number, times its mean |x|
 //
-// Every rank sends its code to all others, p - 1 messages, and adds all in the order of ranks:
-// codes of sums would lose again at every hop, which `compressed` does with narrower numbers. A NaN
-// or an infinity is sent, by top_k as the largest, so all ranks skip alike. A single rank sends
-// nothing and loses nothing.
+// Every rank sends its code to all others, p - 1 messages, and adds them in rank order. Encoding
+// partial sums would lose precision at every hop; `compressed` does that with narrower numbers. A
+// NaN or infinity is sent, by top_k as the largest, so all ranks skip the step alike. A single rank
+// sends and loses nothing.
 #pragma once
 
 #include <concepts>

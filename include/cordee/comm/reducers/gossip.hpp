@@ -5,9 +5,9 @@
 //
 //   x_i <- x_i + sum_j W_ij (x_j - x_i)       over the ranks j that rank i receives from
 //
-// Written with differences: ranks that agree keep their bits, though the weights are rounded, and
-// over a symmetric edge one end gains what the other loses. Terms are added in the order of the
-// topology's list, so results do not depend on timing.
+// Differences preserve the bits of ranks that agree, although weights are rounded, and over a
+// symmetric edge one end gains what the other loses. Terms are added in the order of the topology's
+// list, so results do not depend on timing.
 #pragma once
 
 #include <string>

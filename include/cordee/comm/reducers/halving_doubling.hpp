@@ -6,9 +6,9 @@
 //   step k: the pair r, r XOR 2^k halves its range; the lower rank keeps the lower half, each adds
 //   the half that it keeps;  at last each divides its chunk by p;  the same steps in reverse gather
 //
-// 2 log2 p messages and 2n(p-1)/p numbers a rank for p a power of two; otherwise
+// 2 log2 p messages and 2n(p-1)/p numbers a rank if p is a power of two; otherwise
 // (power_of_two_remap.hpp) at most n + 2n(p'-1)/p' numbers a rank, with p' the power of two below
-// p. The order of a sum depends on the ranks alone, so results are the same across bucket sizes.
+// p. The order of a sum depends only on the ranks, so results do not depend on bucket sizes.
 #pragma once
 
 #include <string>

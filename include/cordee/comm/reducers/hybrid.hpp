@@ -6,9 +6,9 @@
 //
 //   x <- mean of x, by `small` for up to `threshold` numbers, by `large` for more
 //
-// Few steps win where latency does, few bytes where bandwidth does; where they break even depends
-// on the machine, so measure it. `sharded` takes it if both have halves: hybrid{two_shot{comm},
-// ring{comm}}.
+// Fewer steps win where latency dominates, fewer bytes where bandwidth does; the break-even length
+// depends on the machine, so measure it. `sharded` accepts it if both reducers have halves:
+// hybrid{two_shot{comm}, ring{comm}}.
 #pragma once
 
 #include <concepts>

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signs of the ranks' momenta, by majority: signSGD and Signum with majority vote (Bernstein et
-// al. 2018, 2019), one bit a number each way: majority_vote{comm, {.momentum = 0.9}} under an
+// signSGD and Signum with majority vote (Bernstein et al. 2018, 2019): the majority of the signs of
+// the ranks' momenta, one bit a number each way: majority_vote{comm, {.momentum = 0.9}} under an
 // optimizer without momentum, sgd{.momentum = 0}.
 //
 //   m_i <- momentum m_i + (1 - momentum) x_i       on each rank; signSGD: momentum 0
 //   x   <- sign(sign(m_0) + ... + sign(m_{p-1}))   -1 or 1 for each number, alike on all ranks
 //
-//   zero   votes 1 in even steps and -1 in odd ones, so that what has no gradient does not drift
+//   zero   votes 1 in even steps and -1 in odd ones, so numbers without gradient do not drift
 //   tie    goes to the vote of rank (step mod p)
 //
 // Each rank counts the votes on its chunk, as in two_shot: 2(p - 1) messages and 2n(p - 1)/p bits a
-// rank. A NaN or an infinity makes its chunk NaN on all ranks, so that all skip alike; a skipped
-// step clears m. A single rank takes its own signs.
+// rank. A NaN or infinity makes its chunk NaN on all ranks, so that all skip alike; a skipped step
+// clears m. A single rank uses its own signs.
 #pragma once
 
 #include <array>

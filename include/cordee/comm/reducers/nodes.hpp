@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks share a node, where messages are cheap: consecutive ones.
+// Which ranks share a node, where messages are cheap. Ranks of a node are consecutive.
 //
 //   nodes{4}                    four ranks a node, the last node may have fewer
-//   nodes{.sizes = {4, 3, 4}}   so many ranks on each node
+//   nodes{.sizes = {4, 3, 4}}   that many ranks on each node
 //   nodes::by_host(comm)        by the names of the ranks' hosts
 #pragma once
 

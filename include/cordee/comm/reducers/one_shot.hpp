@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact mean in one step, in which every rank sends its whole vector to all others.
+// Exact mean in one step: every rank sends its whole vector to all others.
 //
 //   x -> all other ranks;  x <- (x_0 + x_1 + ... + x_{p-1}) / p on each
 //
 // p-1 messages and n(p-1) numbers a rank in a single step: for short messages between few ranks.
-// hybrid{one_shot{comm}, two_shot{comm}} takes two_shot for longer ones. The order of a sum is that
-// of the ranks, so results are the same across bucket sizes.
+// hybrid{one_shot{comm}, two_shot{comm}} uses two_shot for longer ones. Sums are in rank order, so
+// results do not depend on bucket sizes.
 #pragma once
 
 #include <string>

@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mean of low rank, with error feedback: PowerSGD (Vogels et al. 2019), one step of a power
-// iteration that starts at the directions of the step before: power_sgd{ring{comm}, {.rank = 4}}.
+// Low-rank compression with error feedback: PowerSGD (Vogels et al. 2019), one step of a power
+// iteration started from the previous step's directions: power_sgd{ring{comm}, {.rank = 4}}.
 //
 //   X <- G + E                               each tensor as a matrix: first side x all others
 //   P <- orthonormal columns of mean(X Q)
 //   Q <- mean(X^T P),   E <- X - P (X^T P)^T,   G <- P Q^T
 //
-// Two messages a bucket through the reducer inside: every P and the tensors that stay as they are,
-// of which E is zero, then every Q. All ranks hold the same G. The ranks' mean of E is what the
-// means have left out, so that G of rank r or less, and the sum over steps, are kept. Where a
-// column of Q is zero, as in the first step, it is drawn at random, alike on all ranks. A single
-// rank loses nothing.
+// Two messages a bucket through the reducer inside: first every P and the uncompressed tensors,
+// whose E is zero, then every Q. All ranks hold the same G. The ranks' mean of E is what the means
+// have left out, so a G of rank r or less is exact, and so is the sum over steps. A zero column of
+// Q, as in the first step, is drawn at random, alike on all ranks. A single rank loses nothing.
 #pragma once
 
 #include <concepts>

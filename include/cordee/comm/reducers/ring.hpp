@@ -6,10 +6,10 @@
 //   p chunks; step s of the first half: send chunk r-1-s to r+1, add what r-1 sends of chunk r-2-s
 //   rank r then holds the sum of chunk r and divides it by p; the second half passes the means on
 //
-// 2(p-1) messages and 2n(p-1)/p numbers per rank, for n numbers and any p; where a transport adds
-// as it receives, a long bucket is cut, with that many times the messages (pipeline_depth). The
-// order of a sum depends on the chunk, so results are the same on all ranks, to the bit, but not
-// across bucket sizes.
+// 2(p-1) messages and 2n(p-1)/p numbers per rank, for n numbers and any p; if the transport adds
+// while it receives, a long bucket is cut, which multiplies the messages (pipeline_depth). The
+// order of a sum depends on the chunk, so results are bitwise equal on all ranks, but differ
+// between bucket sizes.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parameter server: rank 0 holds the weights, and trains as well.
+// A parameter server: rank 0 holds the weights, and also trains.
 //
 //   synchronous     x <- (x_0 + x_1 + ... + x_{p-1}) / p, added and divided on rank 0
 //
@@ -10,12 +10,12 @@
 //                   server    w <- w + mean of c pushes d / s,    v <- v + 1
 //                   pull      x <- y <- w        s = 1, or max(1, v - v_w)
 //
-// The synchronous one is an exact mean (2(p-1) messages of n numbers, all of them rank 0's: a star,
-// of use where ranks are few). In the asynchronous one no rank waits for another, unless there is a
-// staleness_bound, and what it offers is loose: the optimizer steps on its own, by local_steps with
-// a period of 1, and the displacement is pushed. p ranks whose pushes are applied singly move p
-// times as far as their mean; n-softsync (Zhang et al. 2015) averages floor(p / n) pushes. It needs
-// a transport that can receive from any source: threads, mpi, zeromq, simulated.
+// The synchronous server is an exact mean with 2(p-1) messages of n numbers, all through rank 0: a
+// star, useful for few ranks. With the asynchronous one no rank waits for another, unless there is
+// a staleness_bound, and it offers loose agreement: the optimizer steps locally, by local_steps
+// with a period of 1, and the displacement is pushed. p ranks whose pushes are applied singly move
+// p times as far as their mean; n-softsync (Zhang et al. 2015) averages floor(p / n) pushes. It
+// needs a transport that can receive from any source: threads, mpi, zeromq, simulated.
 #pragma once
 
 #include <string>

@@ -6,9 +6,9 @@
 //   rings along the rows reduce-scatter X chunks;  rings along the columns make the mean of a
 //   chunk, in Y parts;  rings along the rows all-gather the chunks
 //
-// 2(X-1) + 2(Y-1) messages a rank; the numbers of a flat ring, 2n(p-1)/p a rank, and of them
-// only 2(n/X)(Y-1)/Y leave a row: let the ranks of a row share a machine. A prime number of ranks
-// is one row, and the flat ring. (topologies::torus2d is the graph of that shape, for gossip.)
+// 2(X-1) + 2(Y-1) messages a rank; 2n(p-1)/p numbers a rank as in a flat ring, of which only
+// 2(n/X)(Y-1)/Y leave a row: let the ranks of a row share a machine. A prime number of ranks makes
+// one row, a flat ring. (topologies::torus2d is the graph of that shape, for gossip.)
 #pragma once
 
 #include <string>

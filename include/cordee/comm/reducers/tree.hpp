@@ -6,9 +6,9 @@
 //   round k up:   ranks whose lowest set bit is bit k send their sum to r - 2^k and are done
 //   rank 0 divides by p;  round k down: ranks with bits 0 .. k clear send to r + 2^k
 //
-// One message up and one down each of p-1 edges, n numbers each; 2 ceil(log2 p) steps, whatever p.
-// Where a transport adds as it receives, long buckets are cut (exact_method's pipeline_depth).
-// The order of a sum depends on the ranks alone, so results are the same across bucket sizes.
+// One message up and one down each of p-1 edges, n numbers each; 2 ceil(log2 p) steps, for any p.
+// If the transport adds while it receives, long buckets are cut (exact_method's pipeline_depth).
+// The order of a sum depends only on the ranks, so results do not depend on bucket sizes.
 #pragma once
 
 #include <string>

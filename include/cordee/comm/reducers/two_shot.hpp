@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact mean in two steps, in which every rank sends to all others (Thakur, Rabenseifner and Gropp
-// 2005): a reduce-scatter and an all-gather without a ring.
+// Exact mean in two steps, in each of which every rank sends to all others (Thakur, Rabenseifner
+// and Gropp 2005): a reduce-scatter and an all-gather without a ring.
 //
 //   chunk k of x -> rank k;  rank r: y <- (chunk r of x_0 + ... + chunk r of x_{p-1}) / p
 //   y -> all other ranks
 //
 // 2(p-1) messages and 2n(p-1)/p numbers a rank, as in a ring, but in two steps instead of 2(p-1).
-// The order of a sum is that of the ranks, so results are the same across bucket sizes.
+// Sums are in rank order, so results do not depend on bucket sizes.
 #pragma once
 
 #include <string>

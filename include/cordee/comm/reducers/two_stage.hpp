@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An exact mean in a warm-up stage, then a compressed one: two_stage{ring{comm}, gathered{comm,
-// scaled_sign{}}, 5}, as in 1-bit Adam (Tang et al. 2021) and in PyTorch's hook of PowerSGD.
+// An exact mean during warm-up, then a compressed one: two_stage{ring{comm}, gathered{comm,
+// scaled_sign{}}, 5}, as in 1-bit Adam (Tang et al. 2021) and in PyTorch's PowerSGD hook.
 //
 //   x <- warmup(x) before epoch `start_epoch`, compressed(x) from there on
 //
-// The slots are those of `compressed`, whose residual is zero in the warm-up. zero_one_adam itself
-// chooses which steps are exact (bucket_view::exact); with it start_epoch is 0.
+// The slots are those of `compressed`; its residual is zero during warm-up. zero_one_adam chooses
+// itself which steps are exact (bucket_view::exact); with it start_epoch is 0.
 #pragma once
 
 #include <concepts>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The hops of an exact method. A method (ring, tree, ...) decides which chunks a rank sends to
-// which peer; a wire decides how a chunk travels: here as it is, in encoded_wire.hpp in a narrower
+// which peer; a wire decides how a chunk is sent: here unchanged, in encoded_wire.hpp in a narrower
 // precision. Each method is written once, for both.
 #pragma once
 

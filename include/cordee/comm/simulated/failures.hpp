@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What failures cost a run of synchronous steps: a rank that fails stops all, and the run restarts
-// from its last checkpoint.
+// The cost of failures in a run of synchronous steps: when a rank fails all stop, and the run
+// restarts from its last checkpoint.
 //
 //   M   = mtbf / ranks                     the run's mean time between failures
 //   tau = sqrt(2 C M)                      between checkpoints of C seconds; Young, CACM 17 (1974)
 //   E   = M e^(R/M) (e^((tau + C)/M) - 1)  mean time of tau seconds of steps and a checkpoint,
 //                                          with restarts of R seconds; Daly, FGCS 22 (2006)
 //
-// Checkpoints stop the steps. A failure in a checkpoint loses it, one in a restart repeats it.
+// Steps wait for checkpoints. A failure during a checkpoint loses it; one during a restart repeats
+// the restart.
 #pragma once
 
 #include <algorithm>

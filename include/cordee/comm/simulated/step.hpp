@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training steps of simulated ranks: buckets travel while backward runs, as the courier sends them.
+// Training steps of simulated ranks: buckets are sent while backward runs, in the courier's order.
 //
 //   begin      when the rank has made its last update and the loader has the next batch, which it
-//              begins when the rank takes one; with an adversary (nn/adversary.hpp), when that has
-//              the copies, which it begins with the step before: beside it on idle processors, else
-//              the step takes so much longer
+//              starts when the rank takes one; with an adversary (nn/adversary.hpp), when its
+//              copies are ready, which it starts with the previous step: in parallel on idle
+//              processors, else the step is that much longer
 //   bucket b   is posted when b - 1 has arrived and backward has finished its tensors
 //   update     when backward has ended and the last bucket has arrived
 //
-// With a period of several steps (local steps) whole weights travel, after the update of each
+// With a period of several steps (local steps) whole weights are sent, after the update of each
 // period-th step. A rank's computation may be slower in some steps: see stragglers.hpp.
 #pragma once
 

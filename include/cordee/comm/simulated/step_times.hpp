@@ -5,11 +5,11 @@
 //
 //   # text after this sign, and empty lines, are ignored
 //   part,tensor,images,seconds
-//   forward,,32,0.0612               of all layers
-//   backward,conv1.weight,32,0.0021  from the gradient before this one until this one is ready
+//   forward,,32,0.0612               all layers
+//   backward,conv1.weight,32,0.0021  from the previous gradient until this one is ready
 //   optimizer,,32,0.0008
 //
-// A line for each trainable tensor, all of one number of images.
+// One line per trainable tensor, all for the same number of images.
 #pragma once
 
 #include <array>

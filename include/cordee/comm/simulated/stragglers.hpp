@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stragglers of simulated steps: by which factor a rank's computation of a step is slower.
+// Stragglers in simulated steps: the factor by which a rank's computation of a step is slower.
 //
 //   struct my_stragglers {
 //     operator()(rank, step)   -> double   the factor

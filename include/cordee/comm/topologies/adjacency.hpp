@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A topology of the user's own, checked when it is made: connected, doubly stochastic and
-// aperiodic.
+// A user-defined topology, checked at construction: connected, doubly stochastic and aperiodic.
 //
 //   adjacency::metropolis({{1, 2}, {0}, {0}})         neighbours of each rank: weights by degrees
 //   adjacency::weighted({{0.5, 0.5}, {0.5, 0.5}})     the matrix W itself

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topologies that are the same in every round, for any number of ranks that they can serve.
+// Topologies that are the same in every round, for every number of ranks that they support.
 //
 //   regular graphs                   1 / (degree + 1) for each neighbour and the rank itself
 //   irregular ones (mesh2d, star)    1 / (1 + max(degree_i, degree_j)), after Metropolis and

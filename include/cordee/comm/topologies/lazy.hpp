@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A topology whose ranks give themselves more weight: slower to agree, stable under more momentum.
+// A topology whose ranks give themselves more weight: it mixes more slowly and is stable under more
+// momentum.
 //
 //   W_theta = (1 - theta) I + theta W
 #pragma once

@@ -3,10 +3,9 @@
 //
 // Topologies that change from round to round: each rank receives from one other, with weight 1/2.
 //
-// With one message a round, the least possible, the ranks mix over a period as well as on a dense
-// graph: the one-peer exponential graph and the XOR matchings of 2^d ranks leave the exact mean
-// after d rounds (Ying et al. 2021). Not all are stable under momentum: see
-// comm/topologies/stability.hpp.
+// With one message a round, the minimum, ranks mix over a period as well as on a dense graph: the
+// one-peer exponential graph and the XOR matchings on 2^d ranks give the exact mean after d rounds
+// (Ying et al. 2021). Not all are stable under momentum: see comm/topologies/stability.hpp.
 #pragma once
 
 #include <cstdint>

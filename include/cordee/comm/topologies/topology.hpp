@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The topology of gossip: which ranks a rank receives from, and with which weights.
+// The topology of gossip: from which ranks a rank receives, and with which weights.
 //
 //   required
 //     period(size)                    rounds until it repeats; 0 for a random one, whose rounds all
 //                                     have equally many edges
 //     in_edges(rank, size, round)     the ranks that `rank` receives from, with their weights
 //     describe()
-//   optional, what is known of it
+//   optional properties
 //     symmetric           (false)     in each round, W is symmetric
 //     uniform_matching    (false)     each round is a perfect matching, all equally likely, of one
 //                                     weight
 //     dimensions(size)                ranks are the elements, row-major, of Z_a x Z_b x ... with
-//                                     these orders, and weights depend on differences alone
+//                                     these orders, and weights depend only on differences
 #pragma once
 
 #include <concepts>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as fibers of one thread under a virtual clock: thousands of them on a laptop, with the
-// reducers that train. A component of its own, which needs Boost.Context.
+// Ranks as fibers of one thread under a virtual clock: thousands on a laptop, with the same
+// reducers as in training. A separate component, which needs Boost.Context.
 //
 //   const simulation s = simulated::launch(4096, [](simulated comm) {
 //     const phantom device = comm.device();
@@ -10,11 +10,11 @@
 //   }, {.network = {.link = {.latency = 5e-6, .bandwidth = 12.5e9}}});
 //   s.path.seconds, s.path.messages, s.rounds ...
 //
-// {.contended = fat_tree{...}} or read_machine(file): messages share the links of a machine.
+// {.contended = fat_tree{...}} or read_machine(file): messages share a machine's links.
 //
-// On device phantom messages have sizes alone; on the CPU they carry their bytes, and the time of
-// computations is not counted. Two runs have the same times, to the bit. There is no deadline: that
-// no rank can go on is seen at once.
+// On device phantom messages have only sizes; on the CPU they carry their bytes, and computation
+// time is not counted. Two runs have bitwise equal times. There is no deadline: a deadlock is
+// detected at once.
 #pragma once
 
 #include <cstdint>

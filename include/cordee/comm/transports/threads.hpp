@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process: N ranks on one laptop, in one debugger.
+// Ranks as threads of one process: several ranks on a laptop, in one debugger.
 //
-// A long message is a pointer in the receiver's queue: the receiver copies (or adds) straight out
-// of the sender's memory, and the sender waits until it has. A short one is copied into the queue.
+// A long message is a pointer in the receiver's queue: the receiver copies (or adds) directly from
+// the sender's memory, and the sender waits until it has. A short message is copied into the queue.
 // Every wait has a deadline, and the first failure of any rank wakes all.
 #pragma once
 

@@ -30,8 +30,8 @@
 //     world_rank(k)           k               rank k's number in the whole run, of a subgroup
 //   };
 //
-// A constexpr static size() that is 1 leaves out what exchanges (single_rank). One line tests a
-// transport: CHECK(transport_laws(launch) == "").
+// With a constexpr static size() of 1, code for exchanges is left out (single_rank). One line tests
+// a transport: CHECK(transport_laws(launch) == "").
 //
 // `exchange` posts a whole batch of sends and receives at once (as between ncclGroupStart and
 // ncclGroupEnd), so two blocking sends cannot deadlock. Collective algorithms are in the reducers.

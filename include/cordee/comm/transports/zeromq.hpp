@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as processes, on one machine or on many, over TCP by ZeroMQ, without MPI (component
+// Ranks as processes, on one machine or on many, over TCP with ZeroMQ, without MPI (component
 // zeromq):
 //
 //   export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
 //   for r in 0 1 2 3; do RANK=$r ./train & done
 //
-// The transport receives from any source, as a parameter server does. Messages travel between host
-// memories; those of a GPU are staged. Every wait has a deadline; a message of another size, a rank
-// that throws, leaves, dies or stalls ends the run with the cause on every rank.
+// The transport can receive from any source, as a parameter server does. Messages travel between
+// host memories; those of a GPU are staged. Every wait has a deadline; a message of another size,
+// or a rank that throws, leaves, dies or stalls, ends the run with the cause on every rank.
 //
-// Ranks listen at the loopback unless `options` name another address, and accept messages with the
-// run's secret alone; see zeromq/acceptor.hpp. The secret, and all data, travel as they are: over a
-// network that others can read, use a tunnel.
+// Ranks listen at the loopback address unless `options` name another one, and accept only messages
+// with the run's secret; see zeromq/acceptor.hpp. The secret, and all data, are sent unencrypted:
+// over a network that others can read, use a tunnel.
 #pragma once
 
 #include <chrono>

@@ -4,11 +4,11 @@
 // The progress of a parameter server's workers: staleness of pushes, and which workers wait for
 // which. Integers only: the same arrivals in the same order have the same outcome.
 //
-//   tau = v - v_w     the server's version less the one that worker w last received
+//   tau = v - v_w     the server's version minus the one that worker w last received
 //   clock_w           pushes of w; w receives a reply while clock_w - min clock <= staleness_bound
 //
-// While w makes one step, each other worker pushes 2 staleness_bound + 1 times at most: from
-// clock_w - staleness_bound to clock_w + staleness_bound + 1. So, where each push is an update,
+// While w makes one step, each other worker pushes at most 2 staleness_bound + 1 times: from
+// clock_w - staleness_bound to clock_w + staleness_bound + 1. If each push is an update, therefore,
 // tau <= (p - 1) (2 staleness_bound + 1), the SSP bound of Ho et al. 2013.
 #pragma once
 

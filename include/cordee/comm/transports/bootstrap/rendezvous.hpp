@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the ranks of nccl::launch and zeromq::launch find rank 0's bootstrap server: by a file that
-// all can read, by an existing communicator, or by an address that every rank is started with.
+// all can read, an existing communicator, or an address given to every rank at its start.
 #pragma once
 
 #include <algorithm>

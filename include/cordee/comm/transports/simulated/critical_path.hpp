@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual time, and the messages and reductions that it consists of.
+// Virtual time, and the messages and reductions that make it up.
 #pragma once
 
 #include <cstdint>

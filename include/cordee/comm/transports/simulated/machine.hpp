@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machines for simulations: which links a message between two ranks crosses. A link goes one way.
+// Machines for simulations: which links a message between two ranks uses. Links are one-way.
 //
-//   fat_tree    GPUs below nodes below racks below one core; a message goes up to the lowest part
-//               that both ranks share, and down
-//   torus       one router a rank, with two neighbors in each dimension; dimension by dimension,
-//               the shorter way round; the first one grows with the ranks, to whole planes of the
-//               last two
+//   fat_tree    GPUs in nodes in racks under one core switch; a message goes up to the lowest level
+//               that contains both ranks, and down
+//   torus       one router per rank, with two neighbors in each dimension; dimension by dimension,
+//               the shorter way round; the first dimension grows with the ranks, in whole planes of
+//               the last two
 //   dragonfly   routers of a group are connected in pairs, and so are groups, by one link each way;
 //               minimal routes: to the group's gateway, across, to the router
 //

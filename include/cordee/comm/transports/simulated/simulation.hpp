@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a simulated run is given, and what it amounts to.
+// Options and results of a simulated run.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs over ZeroMQ whose ranks come and go:
+// Runs over ZeroMQ in which ranks come and go:
 //
 //   memory_checkpoint kept;                            // of this process (component checkpoint)
 //   zeromq::launch([&](zeromq comm) {
@@ -11,12 +11,12 @@
 //     run.fit(feed, 90, kept);
 //   }, {.elastic = elastic{.smallest = 2}});
 //
-// When a rank is lost, f throws on all others, as it does without elastic. They meet, agree on the
-// next generation of ranks (comm/transports/bootstrap/meeting.hpp), and each calls f again with its
+// When a rank is lost, f throws on all others, as it does without elastic. They agree on the next
+// generation of ranks (comm/transports/bootstrap/meeting.hpp), and each calls f again with a new
 // communicator. A process that joins, launch({.elastic = elastic{.rendezvous = path, .joins =
-// true}}), ends the world in the same way, and f runs in the next one with it. Ranks are numbered
-// anew: survivors keep their order, new ones come last. A rank whose own function throws, with no
-// exchange failed, ends with that error, and the others go on without it.
+// true}}), ends the current world in the same way, and f runs in the next one with it. Ranks are
+// renumbered: survivors keep their order, new ones come last. A rank whose own function throws,
+// without a failed exchange, ends with that error, and the others continue without it.
 #pragma once
 
 #include <chrono>
