@@ -6,7 +6,7 @@
 //   d = g + weight_decay w,   m^, v^ of d as in adamw.hpp
 //   w <- w - lr m^ / (sqrt(v^) + epsilon)
 //
-// `adamw` decays beside the moments, which divide this decay by sqrt(v^).
+// `adamw` applies decay outside the moments; here sqrt(v^) divides it.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamP: AdamW whose step has no part along weights that are scale-invariant, so that the step does
-// not grow their norm (Heo et al. 2020).
+// AdamP: AdamW whose step has no component along scale-invariant weights, so that the step does not
+// increase their norm (Heo et al. 2020).
 //
 //   p = m^ / (sqrt(v^) + epsilon)                    m^, v^ as in adamw.hpp
 //   Nesterov: beta1 m^ + (1 - beta1) g / (1 - beta1^t) in place of m^
@@ -15,8 +15,8 @@
 //
 //   w <- (1 - lr weight_decay) w - lr p
 //
-// p replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
-// again.
+// p replaces the gradient in memory: the second pass reads p, and nothing reads the gradient after
+// it.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 //   v <- beta2 v + (1 - beta2) g^2         v^ = v / (1 - beta2^t)   t: applied steps, this included
 //   w <- (1 - lr weight_decay) w - lr m^ / (sqrt(v^) + epsilon)
 //
-// A gradient beyond 2^63 in single precision (2^511 in double) counts as that: its square would be
-// infinite and would stay in v, so that its weight would never move again.
+// A gradient beyond 2^63 in single precision (2^511 in double) is limited to that: its square would
+// be infinite and remain in v, so that its weight would never move again.
 #pragma once
 
 #include <limits>

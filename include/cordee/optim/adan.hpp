@@ -4,14 +4,14 @@
 // Adan: adaptive Nesterov momentum without a second evaluation (Xie et al. 2022), in the form of
 // the authors' code, whose betas are 1 minus those of the paper.
 //
-//   d = g - the gradient of the step before, 0 in the first step
+//   d = g - the previous step's gradient, 0 in the first step
 //   m <- beta1 m + (1 - beta1) g                 m^ = m / (1 - beta1^t)
 //   v <- beta2 v + (1 - beta2) d                 v^ = v / (1 - beta2^t)
 //   n <- beta3 n + (1 - beta3) (g + beta2 d)^2   n^ = n / (1 - beta3^t)
 //   w <- (w - lr (m^ + beta2 v^) / (sqrt(n^) + epsilon)) / (1 + lr weight_decay)
 //
-// t: applied steps, this included. A step that is skipped leaves the gradient before as it was. A
-// gradient is limited as in adamw.hpp, and so is g + beta2 d.
+// t: applied steps, this included. A skipped step leaves the previous gradient unchanged. Gradients
+// are limited as in adamw.hpp, and so is g + beta2 d.
 #pragma once
 
 #include <string>

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decentralized SGD with the weights exchanged while their gradient is computed (Lian et al. 2017;
-// BlueFog: AdaptWithCombine). The gradient is not mixed, and is taken where the rank stood before:
+// Decentralized SGD that exchanges weights while their gradient is computed (Lian et al. 2017;
+// BlueFog: AdaptWithCombine). The gradient is not mixed, and is evaluated at the weights before
+// mixing:
 //
 //   d_i = write_direction of `optimizer` at w_i, for sgd g_i + weight_decay w_i
 //   b_i <- momentum b_i + d_i
@@ -12,7 +13,7 @@
 //
 //   w_i <- sum_j W_ij (w_j - lr b_j)
 //
-// and combine, then adapt, which is the same iteration: its y are the weights of local_steps, from
+// and combine-then-adapt, which is the same iteration: its y are the weights of local_steps, from
 // the same start.
 //
 //   y_i = sum_j W_ij w_j,   w_i <- y_i - lr b_i(y_i)

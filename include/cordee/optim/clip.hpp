@@ -5,11 +5,11 @@
 //
 //   g <- g min(1, max_norm / (|g| + epsilon))        then a step of the wrapped optimizer
 //
-// Clipped is the gradient that the optimizer steps on. For exact optimizers that is the mean over
-// ranks: it is clipped in accept, so all ranks clip alike. Optimizers that step on, or exchange,
-// the rank's own gradient (`local_steps`, mixing ones) have it clipped before propose, which needs
-// the whole of it, so they are not eager. Clipping each rank's gradient before averaging gradients
-// is a different method, which is not offered.
+// The gradient that is clipped is the one the optimizer steps on. For exact optimizers that is the
+// mean over ranks, clipped in accept, so all ranks clip alike. For optimizers that step on, or
+// exchange, the rank's own gradient (`local_steps`, mixing ones) it is clipped before propose,
+// which needs the whole gradient, so they are not eager. Clipping each rank's gradient before
+// averaging gradients is another method, which is not offered.
 #pragma once
 
 #include <string>

@@ -8,13 +8,13 @@
 //   u_i <- momentum u_i + (w_i - z_i)
 //   w_i <- w_i - u_i                   Nesterov: w_i <- w_i - (w_i - z_i) - momentum u_i
 //
-// The momentum is built from the mixed displacement, so it does not amplify the bias that different
-// data on neighboring ranks cause. u is a displacement; the published buffer is u / lr, which is 0
-// / 0 where warm-up starts or cosine ends. With `momentum_correction` (momentum times lr / previous
-// lr, where the previous lr is above 1e-7), the default, both are equal under all learning rates
-// but zero; without it they agree while lr is constant, and a drop of lr reaches the momentum over
-// some 1 / (1 - momentum) steps. The ranks' disagreement enters u too:
-// comm/topologies/stability.hpp states for which graphs it decays while lr is constant.
+// The momentum is built from the mixed displacement, so it does not amplify the bias caused by
+// different data on neighboring ranks. u is a displacement; the published buffer is u / lr, which
+// is 0 / 0 at the start of warm-up and the end of cosine decay. With `momentum_correction`
+// (momentum times lr / previous lr, if the previous lr is above 1e-7), the default, both are equal
+// under all learning rates but zero; without it they agree while lr is constant, and a drop of lr
+// reaches the momentum over some 1 / (1 - momentum) steps. The disagreement between ranks enters u
+// too: comm/topologies/stability.hpp states for which graphs it decays while lr is constant.
 #pragma once
 
 #include <string>

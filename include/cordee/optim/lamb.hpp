@@ -8,23 +8,23 @@
 //   u = m^ / (sqrt(v^) + epsilon) + weight_decay w
 //   w <- w - lr ratio u        ratio = |w| / |u| per segment, within `limits`; 1 if |w| or |u| is 0
 //
-//   lamb            adapts the weights alone                             Google's BERT
+//   lamb            adapts only weights                                  Google's BERT
 //   nvlamb          adapts every segment, batch norm and biases too      the paper, optax, NVIDIA
 //   lambc           lamb with a ratio of at most 1                       timm's trust_clip
-//   deepspeed_lamb  adapts every segment, by a ratio within 0.01 .. 10 of the u whose moments are
-//                   not corrected; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
+//   deepspeed_lamb  adapts every segment, by a ratio within 0.01 .. 10 of the u without bias
+//                   correction; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
 //
-// timm's Lamb and apex's FusedLAMB have no ratio (1) for parameters without weight decay, which are
-// biases and norms in most recipes, and everything at weight_decay = 0: this is `lamb`, `lambc`
-// with always_adapt = false. By default `lamb` adapts weights that do not decay, too; where the
-// weights decay both are the same. nvlamb is timm's always_adapt and apex's use_nvlamb.
+// timm's Lamb and apex's FusedLAMB use ratio 1 for parameters without weight decay, which are
+// biases and norms in most recipes, and everything at weight_decay = 0: `lamb` and `lambc` do so
+// with always_adapt = false. By default `lamb` also adapts weights that do not decay; if the
+// weights decay, both are the same. nvlamb is timm's always_adapt and apex's use_nvlamb.
 //
-// All but deepspeed_lamb correct the bias of the moments in u. apex's and NVIDIA's code clips the
-// global norm first, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon in
-// the clipping; timm's does so by default; the paper does not.
+// All but deepspeed_lamb correct the bias of the moments in u. apex and NVIDIA's code first clip
+// the global norm, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon; timm
+// does so by default; the paper does not.
 //
-// u replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
-// again.
+// u replaces the gradient in memory: the second pass reads u, and nothing reads the gradient after
+// it.
 #pragma once
 
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LANS: LAMB with normalized gradients and Nesterov's momentum (Zheng et al. 2020).
+// LANS: LAMB with normalized gradients and Nesterov momentum (Zheng et al. 2020).
 //
 //   n = g / |g| per segment; 0 if |g| is 0     m^, v^ of n as in adamw.hpp
 //   r = m^ / (sqrt(v^) + epsilon) + weight_decay w
@@ -10,7 +10,7 @@
 //   ratio(u) = |w| / |u| per segment; 1 if |w| or |u| is 0
 //
 // The authors' CUDA code divides by |g| + epsilon; the paper does not. c replaces the gradient in
-// memory; r is computed again from the moments, since its norm must be known before it is used.
+// memory; r is recomputed from the moments, since its norm must be known before it is used.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LARS, layer-wise adaptive rate scaling, in the forms that are in use.
+// LARS, layer-wise adaptive rate scaling, in the forms in use.
 //
 //   ratio = trust_coefficient |w| / (|g| + weight_decay |w| + epsilon) per segment, trust_ratio.hpp
 //   d     = g + weight_decay w
@@ -16,19 +16,19 @@
 //   Nesterov         the last line with momentum v + (the term added to v) in place of v
 //
 // They agree while lr and ratio are constant. In `lars`, the paper's form, a change of the learning
-// rate acts in full after some 1 / (1 - momentum) steps, which warm-up must allow for. In
-// `lars_lr_outside` it acts at once, as in form P of sgd. In `lars_unscaled` the ratio acts at once
-// too, so that one unusual norm rescales the whole momentum: hence its limits. Google's MLPerf 0.6
+// rate takes full effect after some 1 / (1 - momentum) steps, which warm-up must allow for. In
+// `lars_lr_outside` it takes effect at once, as in form P of sgd. In `lars_unscaled` so does the
+// ratio, and one unusual norm rescales the whole momentum: hence its limits. Google's MLPerf 0.6
 // reports fewer epochs for it, which we have not verified; it serves to reproduce those results.
 //
 // By default scales and shifts of batch norm and biases neither adapt nor decay, as in MLPerf's
 // reference. LARC adapts every segment, and, as in apex, a segment whose gradient is zero does not
 // decay in that step.
 //
-// timm's Lars has no ratio for parameters without weight decay, thus for all at weight_decay = 0:
-// this is `lars_lr_outside` with always_adapt = false. By default we adapt weights that do not
-// decay, too. timm's `trust_clip` is larc with that and adapt_on = kind::weight, but for a tensor
-// that is zero or has no gradient: there timm's rate is min(lr, 1), ours lr, and timm decays the
+// timm's Lars uses ratio 1 for parameters without weight decay, thus for all at weight_decay = 0:
+// `lars_lr_outside` does so with always_adapt = false. By default weights that do not decay also
+// adapt. timm's `trust_clip` is larc with that and adapt_on = kind::weight, except for a tensor
+// that is zero or has no gradient: there timm's rate is min(lr, 1), here lr, and timm decays a
 // tensor without gradient.
 #pragma once
 

@@ -6,8 +6,8 @@
 //   w <- (1 - lr weight_decay) w - lr sign(beta1 m + (1 - beta1) g)
 //   m <- beta2 m + (1 - beta2) g
 //
-// Each number moves by lr, or not at all where the sum is exactly 0. The learning rate is therefore
-// 3 to 10 times smaller than AdamW's, and weight_decay as many times larger.
+// Each number moves by lr, or not at all if the sum is exactly 0. The learning rate is therefore 3
+// to 10 times smaller than AdamW's, and weight_decay larger by the same factor.
 #pragma once
 
 #include <string>

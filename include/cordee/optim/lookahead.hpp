@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lookahead (Zhang et al. 2019): slow weights that follow the optimizer's every `period` steps.
+// Lookahead (Zhang et al. 2019): slow weights that follow the optimizer's weights every `period`
+// steps.
 //
 //   each step          w <- optimizer(w)
 //   each period-th     a <- a + rate (w - a),  w <- a                     a: w at the start
 //
-// Steps are applied ones. The optimizer's slots go on as they are.
+// Steps are applied ones. The optimizer's slots are not reset.
 #pragma once
 
 #include <cstdint>

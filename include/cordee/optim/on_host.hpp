@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizer's state, the master weights and the update on the host, for a model on a GPU
+// CPU offload of the optimizer's state, the master weights and the update, for a model on a GPU
 // (Rajbhandari et al. 2021, "ZeRO-Offload"): the GPU keeps packed weights and a ring of a few
 // buckets' gradients.
 //
-//   bucket ready -> exchanged -> copied to the host, while backward goes on
-//   all copied   -> finiteness, norms, loss scale, update: on the host's cores, by its passes
+//   bucket ready -> exchanged -> copied to the host, while backward continues
+//   all copied   -> finiteness, norms, loss scale, update: on the host's cores, by the CPU's passes
 //   then         -> weights rounded to the precision, bucket by bucket -> packed by the GPU
 //
-// It is the outermost wrapper, of an optimizer that averages gradients: on_host{lamb{}},
+// It must be the outermost wrapper, of an optimizer that averages gradients: on_host{lamb{}},
 // on_host{weight_average{clip{sgd{}}, exponential_average{}}}. Its part of a step is in
 // train/step/host_update.hpp.
 #pragma once

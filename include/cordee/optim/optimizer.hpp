@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An optimizer is a pair of functions around one multiplication of the ranks' vectors by a mixing
-// matrix: `propose` names the vector, the reducer mixes it in place, `accept` makes the step.
+// matrix: `propose` selects the vector, the reducer mixes it in place, `accept` makes the step.
 //
 //   struct my_optimizer {                      // an aggregate; example: examples/own_optimizer.cpp
 //     member                  type             meaning
@@ -37,15 +37,15 @@
 //     and momentum or beta1
 //   };
 //
-// Ranks compare describe() before the first step: it has every option, and is equal on all ranks.
+// Ranks compare describe() before the first step: it states every option, and must be equal on all
+// ranks.
 //
-// All functions are const. A mistyped member is a compile error that states the right one, and so
-// is a likely misspelling (optim/optimizer_check.hpp). The defaults are those of `proposal`,
-// `is_eager`, `norms_of`, `Capturable`, `check_optimizer`, `describe_policy` and `HasMomentumForm`,
-// not of a base: an optimizer is an aggregate, and at a designated initializer of an aggregate with
-// a base, sgd{.momentum = 0.9}, GCC warns (-Wmissing-field-initializers, of -Wextra). One line
-// tests an optimizer:
-// CHECK(optimizer_laws(my_optimizer{}) == "").
+// All functions are const. A misspelled or mistyped member is a compile error that states the right
+// one (optim/optimizer_check.hpp). The defaults are in `proposal`, `is_eager`, `norms_of`,
+// `Capturable`, `check_optimizer`, `describe_policy` and `HasMomentumForm`, not in a base: an
+// optimizer is an aggregate, and for designated initializers of an aggregate with a base,
+// sgd{.momentum = 0.9}, GCC warns (-Wmissing-field-initializers, of -Wextra). One line tests an
+// optimizer: CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once
 
 #include <concepts>

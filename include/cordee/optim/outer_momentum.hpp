@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A momentum over the averages of local steps: DiLoCo (Douillard et al. 2023) and SlowMo (Wang et
-// al. 2019).
+// Momentum over the averages of local steps: DiLoCo (Douillard et al. 2023) and SlowMo (Wang et al.
+// 2019).
 //
 //   each step          w_i <- optimizer(w_i, g_i)                    local_steps.hpp
 //   each period-th     d   <- mean of a - w_i                        the outer gradient
@@ -17,12 +17,12 @@
 //   outer_momentum{local_steps{adamw{}, 64}, {.fragments = 8}}       fragments of Streaming DiLoCo
 //                       (Douillard et al. 2025): every 8 steps another eighth of the model averages
 //
-// What is exchanged is a - w_i, not w_i: it may be rounded, as in compressed{ring{comm}, ...}, and
-// a is alike on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Segments
-// belong to fragments by turns, block by block; a bucket with segments of several travels for each.
-// What a rounding mean sends of a segment in another fragment's step, which is what ranks owed of
-// its last d, is subtracted from w_i, and so is part of its next d.
-// The step waits for the exchange; `overlapped` around it lets the exchange take several steps.
+// a - w_i is exchanged, not w_i, so it may be rounded, as in compressed{ring{comm}, ...}, and a is
+// the same on all ranks. Before local_steps' start_epoch a is the mean, and b stays 0. Segments are
+// assigned to fragments in turn, block by block; a bucket with segments of several fragments is
+// sent for each. A rounding mean also sends, in other fragments' steps, the residual of a segment's
+// last d; this is subtracted from w_i, and so is part of its next d. The step waits for the
+// exchange; `overlapped` around it lets the exchange take several steps.
 //
 //   .mixing = 0.5       w_i <- mixing w_i + (1 - mixing) a         Streaming DiLoCo's alpha
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Averages that take several steps, while the ranks go on: the overlapped communication of
+// Averages that take several steps while the ranks continue: the overlapped communication of
 // Streaming DiLoCo (Douillard et al. 2025), over outer_momentum.
 //
 //   step t, in which a fragment averages    d   <- a - w_i, whose mean over the ranks begins
@@ -11,11 +11,11 @@
 //
 //   overlapped{outer_momentum{local_steps{adamw{}, 64}, {.fragments = 8, .mixing = 0.5}}, 5}
 //
-// d is in a slot of its own, which the courier's thread mixes beside the next steps
-// (train/step/delayed_exchange.hpp). One mean is on its way at a time: the next fragment averages
-// later than that. A checkpoint waits for the mean and saves it, so that a resumed run has the same
-// bits; the end of a run drops it. Where the exchange is work of a GPU's stream, the step that
-// begins it waits; the numbers are the same.
+// d has its own slot, which the courier's thread mixes during the next steps
+// (train/step/delayed_exchange.hpp). One mean is in flight at a time: the next fragment averages
+// later than that. A checkpoint waits for the mean and saves it, so a resumed run has the same
+// bits; the end of a run drops it. If the exchange is work of a GPU's stream, the step that begins
+// it waits; the numbers are the same.
 #pragma once
 
 #include <string>

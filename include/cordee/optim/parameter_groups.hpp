@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of their own for some of the parameters, as the parameter groups of PyTorch:
+// Different settings for some of the parameters, as PyTorch's parameter groups:
 //
 //   parameter_groups{sgd{.momentum = 0.9, .weight_decay = 5e-4},
 //                    parameter_group{"fc.", sgd{.momentum = 0.9}, 10},     // ten times the rate
 //                    parameter_group{"", sgd{.momentum = 0.9}, 1, kind::bias | kind::scale}}
 //
-// For decay and trust ratios by kind alone `decay_on` and `adapt_on` of an optimizer do the same,
-// without the launches that each run of segments of one group takes here.
+// For decay and trust ratios by kind only, `decay_on` and `adapt_on` of an optimizer do the same
+// without the launches needed here for each run of segments of one group.
 #pragma once
 
 #include <array>

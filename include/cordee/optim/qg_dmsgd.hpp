@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // QG-DmSGD, decentralized SGD with quasi-global momentum (Lin et al. 2021): the momentum is a
-// running average of what the weights moved by after mixing, so that it follows the ranks' common
+// running average of the weights' displacements after mixing, so it follows the ranks' common
 // direction.
 //
 //   d_i = g_i + weight_decay w_i
@@ -11,7 +11,7 @@
 //   w_i <- z_i
 //
 // u is a displacement; the published buffer is u / lr, which is 0 / 0 at lr = 0. With
-// `momentum_correction` (u times lr / previous lr before the step, where the previous lr is above
+// `momentum_correction` (u times lr / previous lr before the step, if the previous lr is above
 // 1e-7) both are equal under all learning rates but zero. While gradients are constant the momentum
 // multiplies them by 1 / (1 - momentum), as elsewhere, but reaches it more slowly: a step keeps
 // smoothing + (1 - smoothing) momentum of u, 0.99 by default.

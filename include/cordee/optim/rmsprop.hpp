@@ -6,11 +6,11 @@
 //
 //   d = g + weight_decay w
 //   v <- smoothing v + (1 - smoothing) d^2
-//   a <- smoothing a + (1 - smoothing) d           centered_rmsprop alone; otherwise a = 0
+//   a <- smoothing a + (1 - smoothing) d           only in centered_rmsprop; otherwise a = 0
 //   u <- momentum u + d / (sqrt(v - a^2) + epsilon)
 //   w <- w - lr u
 //
-// A gradient is limited as in adamw.hpp.
+// Gradients are limited as in adamw.hpp.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@
 //     = 1                                       after that
 //   b = (1 - a) rms_learning_rate / lr          so that lr b does not depend on lr; 0 at lr = 0
 //
-// The slope s is 1: a is then smooth at the center and reaches 1 at the end of its second branch.
-// As printed it is 2, with which a would exceed 1 and b become negative: a is at most 1.
+// The slope s is 1, which makes a smooth at the center and reach 1 at the end of its second branch.
+// The paper prints 2, with which a would exceed 1 and b become negative: a is limited to 1.
 #pragma once
 
 #include <string>

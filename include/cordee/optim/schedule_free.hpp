@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedule-free SGD and AdamW (Defazio et al. 2024): an average of the weights in place of a
-// learning rate that decays, so that no length of the run need be known. Use constant{lr}.
+// Schedule-free SGD and AdamW (Defazio et al. 2024): an average of the weights instead of
+// learning-rate decay, so the length of the run need not be known. Use constant{lr}.
 //
 //   d = g(y)                      schedule_free_adamw: g / (sqrt(v^) + epsilon), v^ as in adamw.hpp
 //   z <- z - lr_t (d + weight_decay y)        lr_t = lr min(t / warmup_steps, 1)
@@ -10,8 +10,8 @@
 //   y <- (1 - beta) z + beta x                beta: momentum, beta1
 //
 // t: applied steps, this included. Training is at y, the run's weights; evaluate, save and predict
-// use the average x. Batch norm's statistics are those of y; the callback `recalibration`
-// makes x's of them. c takes lr as constant: a schedule that changes it changes lr_t alone, but a
+// use the average x. Batch norm's statistics are those at y; the callback `recalibration` replaces
+// them by those at x. c assumes a constant lr: a schedule that changes it changes only lr_t, but a
 // step at lr = 0 changes nothing. The authors' package computes x from y and z; here x is a plane.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stochastic gradient descent with momentum, in the two forms that are in use.
+// Stochastic gradient descent with momentum, in the two common forms.
 //
 //   form P, sgd                                form C, velocity_sgd
 //   d = g + weight_decay w                     d = g + weight_decay w
@@ -9,10 +9,9 @@
 //   w <- w - lr b                              w <- w - v
 //   Nesterov: w <- w - lr (d + momentum b)     Nesterov: w <- w - (momentum v + lr d)
 //
-// In P the learning rate stands outside the momentum (PyTorch; the first buffer is d, not
-// dampened; without momentum nothing is), in C inside it (Caffe2, TensorFlow). They agree while it
-// is constant, and while it changes if C has the momentum correction of Goyal et al. 2017, remark
-// 2.
+// In P the learning rate is outside the momentum (PyTorch; the first buffer is d, not dampened;
+// without momentum nothing is), in C inside it (Caffe2, TensorFlow). They agree while it is
+// constant, and while it changes if C has the momentum correction of Goyal et al. 2017, remark 2.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An average of the weights over the run, which is what evaluate, save and predict use; training
-// goes on with the weights themselves.
+// An average of the weights over the run, used by evaluate, save and predict; training continues
+// with the weights themselves.
 //
 //   weight_average{sgd{}, exponential_average{.decay = 0.999}}
 //   weight_average{sgd{}, stochastic_average{.start = 20000, .period = 500}}
@@ -11,9 +11,9 @@
 //   stochastic_average    a <- a + (w - a) / n             of the n-th of every `period` steps
 //                                                          after step `start`; a = w before
 //
-// The second is stochastic weight averaging (Izmailov et al. 2018). Steps are applied ones. The
-// average is of the rank's own weights where they differ; the mean over ranks is taken of it.
-// Running statistics of batch norm are not averaged: those of the last weights serve, as with
+// The second is stochastic weight averaging (Izmailov et al. 2018). Steps are applied ones. If
+// ranks' weights differ, each averages its own, and the mean over ranks is taken of the averages.
+// Batch norm's running statistics are not averaged: those of the last weights are used, as in
 // PyTorch's AveragedModel before update_bn.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdaScale (Johnson et al. 2020): the schedule of a small batch, followed by one that is `scale`
+// AdaScale (Johnson et al. 2020): the schedule of a small batch, applied to one that is `scale`
 // times as large. The gain r is the number of small-batch steps that one large step is worth.
 //
 //   v, m   variance and squared mean of an update's gradient (train/step/gradient_noise.hpp)
@@ -9,14 +9,15 @@
 //   r      (scale V + M) / (V + M), within 1 .. scale; 1 at first
 //   lr     r s(p)       p: scale-invariant epochs, r / scale of an epoch in each epoch of data
 //
-// r is `scale` where noise dominates and 1 where it is negligible, so no warm-up need be tuned. The
-// schedule s ends when p reaches its last epoch: between the epochs of the small batch (r = scale
-// throughout) and `scale` times as many.
+// r is `scale` if noise dominates and 1 if it is negligible, so no warm-up needs tuning. The
+// schedule s ends when p reaches its last epoch: after the epochs of the small batch (if r = scale
+// throughout) to `scale` times as many.
 //
-// The paper measures r on the gradient that it scales; here it is that of the updates before, which
-// all ranks know when the update begins. fairscale gives v a floor of 1e-6.
+// The paper measures r on the gradient that it scales; here r comes from the previous updates, so
+// all ranks know it when the update begins. fairscale gives v a floor of 1e-6.
 //
-// To be given to the trainer, not inside another schedule, with measure_gradient_noise, and `fit`.
+// Pass it to the trainer, not inside another schedule, with measure_gradient_noise, and train by
+// `fit`.
 #pragma once
 
 #include <array>

@@ -12,9 +12,9 @@
 // (train/step/gradient_noise.hpp). N grows as the gradient falls, so the batch does not shrink
 // again. The linear rule, exponent 1, holds for B well below N.
 //
-// To be given to the trainer, not inside of another schedule, with measure_gradient_noise; `fit`
-// sets the loader's batches. Decisions are stages of a batch_schedule: the same stages given to the
-// loader and to batch_scaled make the same run.
+// Pass it to the trainer, not inside another schedule, with measure_gradient_noise; `fit` sets the
+// loader's batches. Decisions are stages of a batch_schedule: passing the same stages to the loader
+// and to batch_scaled gives the same run.
 #pragma once
 
 #include <limits>

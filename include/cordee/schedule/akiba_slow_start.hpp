@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The slow start of Akiba, Suzuki and Fukuda 2017: half the learning rate of the linear scaling
-// rule for 40 epochs in place of a warm-up, and an earlier decay.
+// rule for 40 epochs instead of a warm-up, and an earlier decay.
 //
 //   lr(e) = learning_rate {0.5, 0.075, 0.01, 0.001}   from epochs 0, 40, 70, 85 on
 //
-// The paper's runs have 90 epochs, and warm up by RMSprop in place of the learning rate.
+// The paper's runs have 90 epochs, and warm up by RMSprop instead of the learning rate.
 #pragma once
 
 #include <cordee/schedule/schedule.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// AutoWU: a warm-up that ends by itself, when the loss has been lower than it is (Kim et al. 2021).
+// AutoWU: a warm-up that ends by itself once the loss has passed its minimum (Kim et al. 2021).
 //
 //   warm-up    lr(e) = min (max/min)^(e/W),  W = warmup_share E   (or linear)
 //              after each epoch `tests` Gaussian processes regress the losses of all updates, each
@@ -9,16 +9,16 @@
 //   switch     after `patience` epochs with a majority: lr' = mean over processes of
 //              min (lr/min)^x,  x in [0, 1] where the process has its minimum
 //   hold       lr' until (1 - cooldown_share) E; left out with immediate_cooldown
-//   cooldown   lr' (1 + cos(pi t/T)) / 2,  T the updates that are left, the first one with t = 1
+//   cooldown   lr' (1 + cos(pi t/T)) / 2,  T the remaining updates, the first one with t = 1
 //
-// A loss that explodes is a minimum in the past and ends the warm-up, `patience` epochs later;
-// where it explodes within a few updates the process, which is smooth, has its minimum near that
-// place, on either side. Losses that are no numbers are left out: if all are from an update on,
-// nothing shows that the minimum is past. The trainer ends a run whose gradients stay so.
+// A loss that explodes has its minimum in the past and ends the warm-up, `patience` epochs later;
+// if it explodes within a few updates the process, which is smooth, has its minimum near that
+// point, on either side. Losses that are NaN or infinite are left out: if all are from some update
+// on, nothing shows that the minimum is past. The trainer ends a run whose gradients remain so.
 //
-// A warm-up without a switch is followed by its last learning rate. With gpytorch's and the
-// authors' constants and order of decisions; the subsets are other random ones. W here is not
-// rounded to whole updates.
+// A warm-up without a switch is followed by its last learning rate. Constants are gpytorch's and
+// the authors', as is the order of decisions; the random subsets differ. W is not rounded to whole
+// updates.
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 //
 //   lr(e) = (B(e) / B(0))^exponent s(e)
 //
-// At exponent 0 this is s itself: the batch grows in place of a decay (Smith et al. 2017).
+// At exponent 0 this is s itself: the batch grows instead of a decay (Smith et al. 2017).
 #pragma once
 
 #include <cordee/core/batch_schedule.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same learning rate in the whole run.
+// The same learning rate throughout the run.
 //
 //   lr(e) = learning_rate
 #pragma once

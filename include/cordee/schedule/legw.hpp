@@ -8,8 +8,8 @@
 //   lr(e) = sqrt(k) s(W) e / W   for e < W,   then sqrt(k) s(e)
 //
 // Nothing else is tuned when the batch grows. An epoch has k times fewer updates, so the number of
-// *updates* in the warm-up does not change. The warm-up replaces the first epochs of the schedule,
-// whose other epochs do not move: this is warmup{W, sqrt_scaled{s, …}} with the two factors tied
+// *updates* in the warm-up does not change. The warm-up replaces the first epochs of the schedule;
+// its other epochs do not move: this is warmup{W, sqrt_scaled{s, …}} with the two factors tied
 // together.
 #pragma once
 

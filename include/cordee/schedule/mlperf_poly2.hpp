@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedule of MLPerf's ResNet-50 reference with LARS: a linear warm-up from 0, then a square.
+// The schedule of MLPerf's ResNet-50 reference with LARS: linear warm-up from 0, then quadratic
+// decay.
 //
 //   lr(e) = peak e/W                              for e <= W,  then
 //   lr(e) = end + (peak - end) (1 - (e - W)/D)^2    D = E - W + u
 //
-// u is `update`: the reference decays over one update more than the run has, so that its last
-// update is still above `end`.
+// u is `update`: the reference decays over one update more than the run has, so the last update is
+// still above `end`.
 #pragma once
 
 #include <cordee/core/algorithm.hpp>

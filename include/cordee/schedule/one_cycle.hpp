@@ -7,11 +7,11 @@
 //   from peak/start_divisor   to peak                  during rise E - u epochs,
 //   then                      to peak/start_divisor/end_divisor   at epoch E - u,
 //
-// each by half a cosine, or a line. With three phases the second one leads back to the first
-// learning rate in as many epochs as the first, less u, and a third one to the last.
+// each along half a cosine, or a line. With three phases the second returns to the first learning
+// rate in as many epochs as the first, less u, and the third falls to the last.
 //
-// u is `update`: PyTorch's phases end one update early, so that its last update has the last
-// learning rate. The momentum is not cycled (PyTorch's cycle_momentum = False).
+// u is `update`: PyTorch's phases end one update early, so that the last update has the last
+// learning rate. Momentum is not cycled (PyTorch's cycle_momentum = False).
 #pragma once
 
 #include <numbers>

@@ -3,17 +3,17 @@
 //
 // A learning rate that falls when the loss has stopped falling: PyTorch's ReduceLROnPlateau.
 //
-//   after each epoch, of which l is the loss:
+//   after each epoch, with loss l:
 //     l < best - threshold |best|:   best = l,  bad = 0;      else   bad = bad + 1
 //     during `cooldown` epochs after a reduction:   bad = 0
 //     bad > patience:   lr = max(factor lr, floor),  bad = 0
 //
-//   plateau            of the loss of fit's validation{dataset}
-//   training_plateau   of the mean training loss of the epoch
+//   plateau            the loss of fit's validation{dataset}
+//   training_plateau   the mean training loss of the epoch
 //
 // A NaN is an epoch without improvement. A negative loss improves by falling; PyTorch's relative
-// threshold is (1 - threshold) best there, above the best, so that a constant loss improves and the
-// learning rate is never reduced. PyTorch makes no reduction below 1e-8, this one does.
+// threshold is (1 - threshold) best there, above the best, so a constant loss improves and the
+// learning rate is never reduced. PyTorch skips reductions below 1e-8; this schedule does not.
 #pragma once
 
 #include <array>

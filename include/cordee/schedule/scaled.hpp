@@ -10,7 +10,7 @@
 //   k = global batch / reference batch
 //
 // The reference batch, for which the learning rates of s were tuned, has no default, since a
-// default would leave open which batch they refer to.
+// default would leave unclear which batch they refer to.
 #pragma once
 
 #include <cstdint>

@@ -21,15 +21,15 @@
 //                                                  fit gives to the loader after each epoch
 //   };
 //
-// It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A wrapper of your own
-// names the schedule inside `inner` and has the optional members of that where it declares none,
-// but for describe() and batch_decided(). A mistyped member is a compile error that states the
-// right one, and so is a likely misspelling. The defaults are those of `describe`, `end_epoch_of`
-// and `AdaptiveSchedule` below, not of a base: a lambda has none, and at designated initializers of
-// an aggregate with a base GCC warns (-Wmissing-field-initializers, of -Wextra). One line tests a
-// schedule: CHECK(schedule_laws(my_schedule{}, 90) == "").
+// Pass it to the trainer unchanged, or wrapped: warmup{5, my_schedule{}}. A wrapper of your own
+// names the schedule inside `inner` and inherits its optional members unless it declares them,
+// except describe() and batch_decided(). A misspelled or mistyped member is a compile error that
+// states the right one. The defaults are in `describe`, `end_epoch_of` and `AdaptiveSchedule`
+// below, not in a base: a lambda has none, and for designated initializers of an aggregate with a
+// base GCC warns (-Wmissing-field-initializers, of -Wextra). One line tests a schedule:
+// CHECK(schedule_laws(my_schedule{}, 90) == "").
 //
-// The argument counts data and not steps, so a change of the batch changes no schedule. The first
+// The argument counts data and not steps, so changing the batch changes no schedule. The first
 // update of a run has the learning rate of epoch 0.
 #pragma once
 

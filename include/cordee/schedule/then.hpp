@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One schedule after another, written in the order in which they apply.
+// One schedule after another, in the order in which they apply.
 //
 //   then{a, W, b}     lr(e) = a(e)   for e < W,   then b(e - W)
 //
-// The second one's epochs count from where it begins, as after `warmup_then`. Longer sequences nest
-// to the right: then{a, 10, then{b, 20, c}}.
+// The second schedule's epochs count from where it begins, as with `warmup_then`. Longer sequences
+// nest to the right: then{a, 10, then{b, 20, c}}.
 #pragma once
 
 #include <cordee/core/error.hpp>

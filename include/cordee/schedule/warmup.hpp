@@ -9,7 +9,7 @@
 //
 // `warmup` replaces the first epochs of the schedule and moves nothing else (Goyal's milestones
 // stay at 30, 60, 80); it is the usual choice. `warmup_then` precedes the schedule, whose epochs
-// count from the end of the ramp (MLPerf). Both are continuous at W. 90 epochs in all are
+// count from the end of the ramp (MLPerf). Both are continuous at W. For 90 epochs in all, write
 //
 //   warmup_then{5, polynomial{.peak = 1, .epochs = 85}}
 #pragma once
