@@ -1,29 +1,29 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of a run: a callback of fit that saves it, beside training.
+// Checkpoints of a run: a callback of fit that saves it while training continues.
 //
-//   FOLDER/latest -> step-00001500        the newest one that is whole
+//   FOLDER/latest -> step-00001500        the newest complete one
 //   FOLDER/lock                           names the job that saves here
 //   FOLDER/step-00001500/
 //     checkpoint.json                     step, ranks, names of the policies, version, seed
 //     common.safetensors                  weights and optimizer slots, if all ranks hold the same
-//     rank-0.safetensors, …               what each rank has for itself, and its run_state
+//     rank-0.safetensors, …               what differs between ranks, and each rank's run_state
 //     checksums                           XXH3 of the others, which `xxhsum --check` reads
 //
 //   run.resume("runs/a");
 //   run.fit(feed, 90, checkpoint{.folder = "runs/a", .every = {.steps = 500}, .keep = 3});
 //
-// On SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 to any rank all ranks save and fit returns; a second
-// signal ends the process. MPICH's mpirun passes all three on to its ranks, torchrun the first two,
-// after which it waits for 30 seconds. Open MPI's passes SIGUSR1 on, and kills the ranks within a
-// few seconds after the others, for which examples/launch/mpirun.sh sends it SIGUSR1.
+// On SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 to any rank, all ranks save and fit returns; a second
+// signal ends the process. MPICH's mpirun forwards all three to its ranks, torchrun the first two,
+// after which it waits for 30 seconds. Open MPI forwards SIGUSR1, and kills the ranks within a few
+// seconds after the others, so examples/launch/mpirun.sh sends it SIGUSR1 instead.
 //
-// The step is held up while the planes are copied to host memory, which fit allocates when it
-// begins; a thread of each rank writes them. With `.async = false` nothing is copied but an
-// asynchronous server's weights: the planes are written to the files, from a device through a
-// buffer of 8 MiB, and the step is held up until they are on the disk. A checkpoint has its final
-// name when the files of all ranks are on the disk. The folder is one that all ranks see.
+// Training waits while the planes are copied to host memory, which fit allocates at its start; a
+// thread of each rank writes them. With `.async = false` only an asynchronous server's weights are
+// copied: the planes are written directly to the files, from a device through a buffer of 8 MiB,
+// and training waits until they are on disk. A checkpoint gets its final name when the files of all
+// ranks are on disk. All ranks must be able to access the folder.
 #pragma once
 
 #include <array>

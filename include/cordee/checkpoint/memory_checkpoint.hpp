@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a run in this process's memory: a run whose ranks come and go continues from it
+// The state of a run in this process's memory, from which a run whose ranks come and go continues
 // (comm/transports/zeromq/elastic.hpp).
 //
 //   memory_checkpoint kept;                 // outlives trainers and communicators
 //   ...
-//     kept.resume(run);                     // before fit; false where no rank has kept a step
+//     kept.resume(run);                     // before fit; false if no rank has kept a step
 //     run.fit(feed, 90, kept);              // copies the planes after each step
 //
-// Ranks agree on the last step that one of them has completed: a rank may have ended a step's
-// exchange, and updated, while another was told that a rank is lost. Those that have kept that step
-// give it to those that have not, new ranks among them; none is undone, and a step that no rank is
-// left of is made again, with its samples divided among the ranks that are. So no sample of an
+// Ranks agree on the last step that any of them has completed: a rank may have finished a step's
+// exchange, and updated, when another learns that a rank is lost. Ranks that kept that step send it
+// to those that did not, including new ones; no step is undone, and a step that no remaining rank
+// completed is repeated, with its samples divided among the remaining ranks. So no sample of an
 // epoch is lost or used twice.
 //
 //   weights and slots, exact mean        alike on all ranks that have kept the step

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resuming: run.resume(folder) loads the newest whole checkpoint of a folder (checkpoint.hpp).
+// Resuming: run.resume(folder) loads the newest complete checkpoint of a folder (checkpoint.hpp).
 //
 //   run.resume("runs/a");                                  // before fit; false if there is none
-//   run.fit(feed, 90, checkpoint{.folder = "runs/a"});     // goes on at the saved update
+//   run.fit(feed, 90, checkpoint{.folder = "runs/a"});     // continues at the saved update
 //
-// The run goes on with the bits that it would have had: weights, losses and samples. With another
-// number of ranks it goes on from the mean of what differed between them (rank_mean.hpp).
+// The run continues with the bits that it would have had: weights, losses and samples. With another
+// number of ranks it continues from the mean of what differed between them (rank_mean.hpp).
 #pragma once
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An augmentation makes a training sample of an image's bytes. To write one:
+// An augmentation turns an image's bytes into a training sample. To write one:
 //
 //   struct my_augmentation {            // any copyable type; passed to the loader, or in compose
 //     member                            type       meaning
@@ -10,9 +10,9 @@
 //
 //     optional member                   default    meaning
 //     describe() const                  none       std::string: a phrase for the run's description
-//     static constexpr subsequence      0          std::uint32_t: what it draws in a compose, where
-//                                                  kinds of another number change nothing; those of
-//                                                  this library have 1 to 3
+//     static constexpr subsequence      0          std::uint32_t: selects its draws in compose,
+//                                                  which kinds of another number do not affect;
+//                                                  those of this library use 1 to 3
 //   };
 //
 // The order of an image's bytes is (channel, row, column).

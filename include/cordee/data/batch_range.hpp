@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches for `fit` from any range, or any function that gives one after another.
+// Batches for `fit` from any range, or any function that returns one after another.
 //
 //   R                                     update k of a rank takes            to resume
 //   a forward range: a container, a view  elements k a .. k a + a - 1 of it,  moves an iterator
 //                                         from its begin in every epoch
 //   f(n), n = 0, 1, 2, ...                f(k a) .. f(k a + a - 1)            calls nothing
-//   f(), or a range of a single pass      the next a                          draws those before
+//   f(), or a single-pass range           the next a                          draws earlier ones
 //
-// where a is `accumulate`, and an f ends where it returns an empty std::optional. Each rank has a
-// range of its own. Ranks may have different numbers of samples, which fit sums over them, so that
-// the mean is exact.
+// where a is `accumulate`, and an f ends when it returns an empty std::optional. Each rank has its
+// own range. Ranks may have different numbers of samples, which fit sums over ranks, so the mean is
+// exact.
 #pragma once
 
 #include <concepts>

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches of data of your own for `fit`: a function from the samples' indices to the data.
+// Custom data batches for `fit`: a function from sample indices to the data.
 //
-// Which samples a rank gets is what a loader of images would give it (data/loader.hpp): each epoch
-// has one permutation of the samples, a function of (seed, epoch); an update takes a range of it,
-// and rank r the r-th slice. Update k is a function of (seed, k): to resume is to seek.
+// Ranks get the same samples as from a loader of images (data/loader.hpp): each epoch has one
+// permutation of the samples, determined by (seed, epoch); an update takes a range of it, and rank
+// r the r-th slice. Update k depends only on (seed, k): to resume is to seek.
 #pragma once
 
 #include <concepts>

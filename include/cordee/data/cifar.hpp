@@ -6,7 +6,7 @@
 //   CIFAR-10     label         3072 bytes     data_batch_1.bin .. data_batch_5.bin, test_batch.bin
 //   CIFAR-100    coarse fine   3072 bytes     train.bin, test.bin
 //
-// A record's pixels are in (channel, row, column) order, as batches are.
+// Pixels of a record are in (channel, row, column) order, as in batches.
 #pragma once
 
 #include <cstdint>

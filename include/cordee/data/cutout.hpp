@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fills a square of an image, its center drawn uniformly from all pixels, so that a part of it may
-// lie outside (DeVries and Taylor 2017, arXiv:1708.04552).
+// Fills a square of an image. Its center is drawn uniformly from all pixels, so part of it may lie
+// outside (DeVries and Taylor 2017, arXiv:1708.04552).
 #pragma once
 
 #include <array>

@@ -11,14 +11,14 @@
 //     read(i, pixels) const    -> int             writes image i, returns its label
 //   };
 //
-// Optional members, which the loader, `split` and `fit` use where they exist:
+// Optional members, used by the loader, `split` and `fit` if they exist:
 //
 //     read(i, pixels, random) const    -> int     as read, cropped or otherwise drawn at random
 //     order(seed, epoch) const         -> std::vector<std::uint32_t>    the order of an epoch
-//     label(i) const                   -> int     example i's label, without reading; that which
-//                                                 read returns, unless read replaces the example
+//     label(i) const                   -> int     example i's label, without reading it; equals
+//                                                 what read returns, unless read replaces it
 //     reading() const                  -> input_statistics::reading_seconds   of all copies
-//     class_names() const              -> std::vector<std::string>   by label; empty: not known
+//     class_names() const              -> std::vector<std::string>   by label; empty: unknown
 //
 // One line tests it: CHECK(dataset_laws(my_dataset{}) == "").
 #pragma once

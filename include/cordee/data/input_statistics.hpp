@@ -3,9 +3,9 @@
 //
 // How long the stages of the input took, and how long training waited for them.
 //
-//   read -> decode -> resample -> augment     threads of the loader, which work ahead
-//   -> upload                                 copies of the update's bytes to pinned memory, by the
-//                                             thread that trains, and from there to the GPU's
+//   read -> decode -> resample -> augment     loader threads, which run ahead
+//   -> upload                                 the training thread copies the update's bytes to
+//                                             pinned memory, and from there to the GPU's
 #pragma once
 
 #include <array>

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The micro-batches of each update on one rank, made while the previous update trains.
+// The micro-batches of each update on one rank, prepared while the previous update trains.
 //
-// Each epoch has one permutation of the data set, a function of (seed, epoch). An update takes a
+// Each epoch has one permutation of the data set, determined by (seed, epoch). An update takes a
 // contiguous range of it, the global batch; rank r has the r-th slice, cut into `accumulate` (times
 // a batch schedule's factor) micro-batches. Hence samples and their augmentation do not depend on
-// the number of ranks, and update k is a function of (seed, k): to resume is to seek.
+// the number of ranks, and update k depends only on (seed, k): to resume is to seek.
 #pragma once
 
 #include <concepts>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples in updates and updates in epochs: N samples, B of them in an update, E epochs.
+// Samples per update and updates per epoch: N samples, B per update, E epochs.
 //
 //   updates    drop  E floor(N / B)      pad  E ceil(N / B)      carry  ceil(E N / B)
 //

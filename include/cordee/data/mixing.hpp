@@ -3,10 +3,10 @@
 //
 // Mixing the samples of an update in pairs, as mixup and cutmix do.
 //
-// Published programs take a random permutation of a rank's batch for the partners, or its reverse
-// (timm). Here samples 2 j and 2 j + 1 of an update, which stand in the epoch's random order, are
-// partners: the sequence of mixed samples does not depend on the number of ranks. A rank whose
-// slice cuts a pair makes both of its samples.
+// Published programs choose partners by a random permutation of a rank's batch, or its reverse
+// (timm). Here samples 2 j and 2 j + 1 of an update, which are in the epoch's random order, are
+// partners: the mixed samples do not depend on the number of ranks. A rank whose slice cuts a pair
+// makes both of its samples.
 #pragma once
 
 #include <concepts>

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes to numbers of mean 0 and standard deviation 1 in each channel.
+// Converts bytes to numbers with mean 0 and standard deviation 1 in each channel.
 //
 //   x = (byte / 255 - mean) / deviation
 //
-// Kernels apply it when they read a batch; the loader passes the eight numbers on.
+// Kernels apply it when they read a batch; the loader passes on the eight numbers.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Augmentation as usual for CIFAR: padding, a random crop of the image's size, a horizontal flip.
+// The usual augmentation for CIFAR: padding, a random crop of the image's size, a horizontal flip.
 #pragma once
 
 #include <cstdint>

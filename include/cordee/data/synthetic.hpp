@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A generated data set of any size, which needs no files and can be learned.
+// A generated, learnable data set of any size, which needs no files.
 #pragma once
 
 #include <array>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One allocation of parallel planes: master weights, gradients, the slots of optimizer and reducer.
-// Everything that a training run changes is stored here, but for gradients beside it
-// (train/step/gradient_plane.hpp); a parameter has the same offset in every plane that is whole.
+// It stores everything that a training run changes, except gradients kept apart
+// (train/step/gradient_plane.hpp); a parameter has the same offset in every whole plane.
 #pragma once
 
 #include <string_view>

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU as a device: host memory, and streams whose work is done when the call returns.
+// The CPU as a device: host memory, and streams whose work is complete when the call returns.
 //
 // `cpu{}` has a pool of as many workers as the thread's affinity mask has cores, or as a
-// `cpu::worker_limit` of the calling thread allows: max(1, cores / n) inside
-// `threads::launch(n, …)`.
+// `cpu::worker_limit` of the calling thread allows: max(1, cores / n) inside `threads::launch(n,
+// …)`.
 #pragma once
 
 #if defined(__linux__)

@@ -3,9 +3,9 @@
 //
 // One GPU as a device: its memory, streams that launch kernels, events, graphs.
 //
-// The status of every call is checked: an error names the call, CUDA's message and the remedy.
-// There is no fall-back: without a GPU, or without memory on it, a cordee::error is thrown.
-// Programs link the CUDA runtime and never the driver's library.
+// Every call's status is checked: an error names the call, CUDA's message and the remedy. There is
+// no fall-back: without a GPU, or without memory on it, a cordee::error is thrown. Programs link
+// the CUDA runtime and never the driver library.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 //   divide         n      2 n w
 //   squares      2 n        n w
 //
-// n numbers of w bytes; the other passes of ops/cpu/elementwise.hpp likewise. The code of a reducer
+// n numbers of w bytes; likewise for the other passes of ops/cpu/elementwise.hpp. A reducer's code
 // runs unchanged, at the cost of its control flow alone.
 #pragma once
 

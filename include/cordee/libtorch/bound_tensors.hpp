@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensors of a module of LibTorch bound to the planes of an arena: values are views of the
-// plane of weights; gradients are copied to theirs once, when they are complete, and are views
-// then, or stay where LibTorch has made them if the trainer lends (train/step/lent_gradients.hpp).
-// What is of another number type or not contiguous is copied.
+// The tensors of a LibTorch module bound to the planes of an arena: values are views of the weight
+// plane; gradients are copied to theirs once, when complete, and are then views, or stay where
+// LibTorch made them if the trainer lends (train/step/lent_gradients.hpp). Tensors of another
+// number type, or not contiguous, are copied.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches for a torch_model: of a data set of torch::data, and of Cordee's loaders of images.
+// Batches for a torch_model: from a torch::data set, and from Cordee's loaders of images.
 //
 //   batch_source feed{size, comm, {.global_batch = 256, .seed = 1},
 //                     torch_batches{MNIST(path).map(Normalize<>(0.13, 0.31)).map(Stack<>())}};
 //   torch_images feed{loader};      // photographs, shards, CIFAR, with Cordee's augmentation
 //
-// Both give every rank its part of an update, in an order that is a function of the seed, so that a
-// resumed run goes on at the next sample; the loaders of torch::data do neither.
+// Both give every rank its part of an update, in an order determined by the seed, so a resumed run
+// continues at the next sample; torch::data loaders do neither.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A module of LibTorch as a model that a trainer trains, over any optimizer, reducer and transport.
+// A LibTorch module as a model that a trainer trains, with any optimizer, reducer and transport.
 //
 //   auto net = std::make_shared<Net>();
 //   torch_model model{net, [](Net& n, const auto& b) {
@@ -10,22 +10,22 @@
 //   trainer run{model, lars{}, schedule, ring{comm}};
 //   for (auto& b : *loader) run.step(b, b.data.size(0), epoch);
 //
-// The function returns the mean loss over the samples of its batch; the trainer weights it, so that
-// the gradient is that of the mean over all ranks' samples. Parameters become views of the
-// run's arena. A gradient is copied there once, when backward has completed it, which a hook behind
-// each AccumulateGrad node reports, and is a view then, to which further micro-batches add; its
-// bucket is exchanged meanwhile. On one rank it stays where it is, if the optimizer reads it in one
-// pass (sgd, velocity_sgd, adamw), until the trainer is asked for gradients. Parameters that cannot
-// be views, of another number type or not contiguous, are copied each way a step.
+// The function returns the mean loss over the samples of its batch; the trainer weights it, so the
+// gradient is that of the mean over all ranks' samples. Parameters become views of the run's arena.
+// A gradient is copied there once, when backward has completed it, as reported by a hook behind
+// each AccumulateGrad node; it is then a view, to which further micro-batches add, and meanwhile
+// its bucket is exchanged. On one rank it stays in place if the optimizer reads it in one pass
+// (sgd, velocity_sgd, adamw), until the trainer is asked for gradients. Parameters that cannot be
+// views, of another number type or not contiguous, are copied each way in every step.
 //
-// A backward of the function's own, of an auxiliary loss, adds to the gradients as it is: right for
-// equal shares of the samples and a loss that is not scaled. A sum of losses is right always.
+// If the function itself calls backward, for an auxiliary loss, gradients are added unweighted:
+// correct for equal shares of the samples and an unscaled loss. A sum of losses is always correct.
 //
 // On a GPU the module's tensors are CUDA tensors, all this is work of the step's stream, and hooks
-// run on threads of LibTorch's (libtorch/tensor_device.hpp).
+// run on LibTorch's threads (libtorch/tensor_device.hpp).
 //
-// A replica of the module belongs to one rank, and one trainer. It must not be moved to another
-// device or number type, nor its tensors be replaced, while the trainer lives; that is refused.
+// A replica of the module belongs to one rank and one trainer. While the trainer exists it must not
+// be moved to another device or number type, nor its tensors be replaced; attempts are rejected.
 #pragma once
 
 #include <cstdint>

@@ -10,17 +10,16 @@
 //   x' <- clip(x' - step sign(d loss(x', y'; v) / d x'), x - epsilon, x + epsilon)   `steps` times
 //   loss = (loss(x, y; w) + loss(x', y; w')) / 2
 //
-// x' stays within 0 .. 255. v are the weights of the step before (`stale`), or w' (DisAdv). w' has
-// the weights of w, and scales, shifts and running statistics of its own in its batch norms:
-// "adversarial.bn1.weight" and so on. v and x' use those. Evaluation uses w alone.
+// x' stays within 0 .. 255. v are the previous step's weights (`stale`), or w' (DisAdv). w' shares
+// the weights of w, but its batch norms have separate scales, shifts and running statistics:
+// "adversarial.bn1.weight" and so on. v and x' use those. Evaluation uses only w.
 //
-// With v a thread makes x' of the next step's images beside the whole step before, whose weights v
-// are (adversary.hpp): `fit` gives it the images, other loops by `run.look_ahead(batches)`.
-// Without, and with w', the step makes x' first. A step costs that of twice the images; x' costs
+// With v, a thread makes x' of the next step's images during the whole previous step, whose weights
+// v are (adversary.hpp): `fit` passes it the images, other loops call `run.look_ahead(batches)`.
+// Without, and with w', the step first makes x'. A step costs that of twice the images; x' costs
 // the forward pass and input gradient of `steps` times the images, which idle processors hide. v is
-// part of run_state: a resumed run has the bits of the uninterrupted one. The thread has
-// activations and weights of its own. Metrics are those of the images themselves. Not written for
-// GPUs yet.
+// part of run_state: a resumed run has the bits of the uninterrupted one. The thread has its own
+// activations and weights. Metrics are those of the clean images. Not implemented for GPUs yet.
 #pragma once
 
 #include <array>

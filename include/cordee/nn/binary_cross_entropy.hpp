@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binary cross-entropy of each class's sigmoid, the mean over the classes (Wightman, Touvron and
-// Jégou, 2021, "ResNet strikes back"; PyTorch's binary_cross_entropy_with_logits).
+// Binary cross-entropy of each class's sigmoid, averaged over classes (Wightman, Touvron and Jégou,
+// 2021, "ResNet strikes back"; PyTorch's binary_cross_entropy_with_logits).
 //
-//   t = (1 - eps) y + eps / K,   or where a threshold is set, 1 if that is above it, else 0
+//   t = (1 - eps) y + eps / K,   or with a threshold, 1 if that is above it, else 0
 //   loss = 1/K sum(max(z, 0) - t z + log(1 + exp(-|z|))),   dz = (sigmoid(z) - t) / K
 //
 // With a threshold both labels of a mixed sample are present. The gradient is about K times smaller

@@ -5,7 +5,7 @@
 //
 //   p = softmax(z),  t = (1 - eps) y + eps / K,  loss = -sum(t log p),  dz = p - t
 //
-// Smoothing the two labels of a mixed sample and then mixing them is the same.
+// Smoothing the two labels of a mixed sample before or after mixing gives the same targets.
 #pragma once
 
 #include <string>

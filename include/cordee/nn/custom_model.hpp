@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model that is a function of your own: any differentiable program whose tensors are in a
+// A model given as your own function: any differentiable program whose tensors are in a
 // parameter_list. One call is one micro-batch, forward and backward:
 //
 //   g[k] += sum over samples of  loss_weight() d loss(sample) / d w[k],   then ready(k)
 //
-// With that weight the mean of the ranks' gradients is that of the mean loss over all samples of an
-// update, however they are shared out, times the loss scale. Buckets are exchanged as soon as all
-// their tensors are ready, in an order that is the same on all ranks: from the last tensor of the
-// list to the first, whatever the order of the calls.
+// With that weight, the mean of the ranks' gradients is the gradient of the mean loss over all
+// samples of an update, however they are distributed, times the loss scale. A bucket is exchanged
+// as soon as all its tensors are ready, in the same order on all ranks: from the last tensor of the
+// list to the first, whatever the order of calls.
 //
-// Weights and gradients are spans of the run's arena. A framework that has memory of its own keeps
-// it (keep): then each step copies the weights there and the gradients back.
+// Weights and gradients are spans of the run's arena. A framework with its own memory can keep it
+// (keep): each step then copies the weights there and the gradients back.
 //
 // On a GPU they are in its memory: the function runs on the host, submits its kernels to
-// pass.stream(), and calls ready(k) when those of a gradient are submitted.
+// pass.stream(), and calls ready(k) when those that compute a gradient have been submitted.
 #pragma once
 
 #include <concepts>

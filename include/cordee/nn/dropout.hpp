@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dropout as a layer (ops/dropout.hpp), of the network's `dropout_rate`; in evaluation it does
+// Dropout as a layer (ops/dropout.hpp), with the network's `dropout_rate`; in evaluation it does
 // nothing.
 #pragma once
 

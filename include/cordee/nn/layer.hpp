@@ -38,16 +38,16 @@
 //                                                            is no memory for those at both ends
 //   };
 //
-// bind calls note_activation_size with the sizes of buffers beside its input and output, and
-// static_asserts what it requires of `in`. It runs once for a network, so that long ones are
+// bind calls note_activation_size with the sizes of buffers besides its input and output, and
+// static_asserts what it requires of `in`. It runs once per network, so long ones are
 // [[gnu::cold]]: less code, less compile time. backward consumes dy, a buffer of the pass. It calls
-// ready(segment) in descending order, each when its gradient is done, a weight's when the layer's
-// input gradient is done too, and before that, for kfac, ready.observe(segment, samples), where
+// ready(segment) in descending order, when each gradient is done and, for a weight, the layer's
+// input gradient too; before that, for kfac, it calls ready.observe(segment, samples), if
 // is_observed<Ready> (sample_gradients.hpp).
 // Examples: relu.hpp, and examples/own_block.cpp for a block of layers.
 //
 // The type of a node depends neither on its position in the network nor on extents, which are
-// values that its constructor gets, so that each kind of layer is compiled once.
+// constructor arguments, so each kind of layer is compiled once.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the layers of a network note when they are bound: where their parameters are in the table
-// and in packed memory, their activations and gradients, and the blocks that they form.
+// What the layers of a network record when bound: where their parameters are in the table and in
+// packed memory, their activations and gradients, and the blocks they form.
 #pragma once
 
 #include <cstddef>

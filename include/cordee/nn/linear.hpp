@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classifier, y = W x + b on one number for each channel.
+// The classifier, y = W x + b, on one number per channel.
 //
-// W is normal with deviation 1 / sqrt(features) initially, b is zero. (Goyal et al., 2017, use 0.01
-// for 2,048 features; with the 64 of a CIFAR network LARS, whose steps are proportional to |W|,
+// Initially W is normal with deviation 1 / sqrt(features), b is zero. (Goyal et al., 2017, use 0.01
+// for 2,048 features; with the 64 of a CIFAR network, LARS, whose steps are proportional to |W|,
 // needs epochs to grow such small weights.)
 //
-// On a GPU in 16 bits (backend::linear_is_convolution) W x is a 1x1 convolution of images of one
-// pixel, by the engine. An engine's fprop has no bias (ops/convolution.hpp), and pads y's channels,
-// which logits have not: a launch of its own adds the bias and leaves out padded classes.
+// On a GPU in 16 bits (backend::linear_is_convolution) the engine computes W x as a 1x1 convolution
+// of one-pixel images. An engine's fprop has no bias (ops/convolution.hpp), and pads y's channels,
+// which logits lack: a separate launch adds the bias and drops padded classes.
 #pragma once
 
 #include <cordee/nn/convolution_node.hpp>

@@ -15,8 +15,8 @@
 //   };
 //   using net = resnet<18, fp32, cpu>::with_loss<squared_hinge>;
 //
-// The targets of a sample add up to 1: y is 1 for its label, 0 for the other classes, or between
-// for two labels of a mixed sample. `s` offers
+// The targets of a sample add up to 1: y is 1 for its label and 0 for other classes, or in between
+// for the two labels of a mixed sample. `s` offers
 //
 //   s.classes()        their number K
 //   s.sum(f)           the sum over the classes of f(z, y)
@@ -24,10 +24,10 @@
 //   s.target_logit()   the sum of y z
 //
 // On a GPU the threads of a block share a sample's classes, and each calls sum and max_logit.
-// Backward begins at the mean of the samples' losses. Members may be
+// Backward starts from the mean of the samples' losses. Optional members:
 //
-//   in_evaluation()    the loss that evaluation reports, if it is another one
-//   check()            throws usage_error for values without meaning
+//   in_evaluation()    the loss reported in evaluation, if it differs
+//   check()            throws usage_error for meaningless values
 //   describe()         one line for the description of a run
 #pragma once
 

@@ -4,8 +4,8 @@
 // The concept of a trainable model.
 //
 // Master weights, gradients and running statistics are in planes of the trainer's arena; kernels
-// read packed parameters, which pack_parameters makes from any plane, so that an averaged or a
-// stale copy of the weights can be evaluated too.
+// read packed parameters, which pack_parameters makes from any plane, so an averaged or stale copy
+// of the weights can be evaluated too.
 #pragma once
 
 #include <concepts>

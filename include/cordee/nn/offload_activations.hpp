@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activations in page-locked host memory: after a block's forward pass what it keeps for backward
-// is copied there on a stream of its own, and comes back, block by block in reverse order, while
-// backward computes the blocks behind it.
+// Activations in page-locked host memory: after a block's forward pass, what it keeps for backward
+// is copied there on a separate stream, and copied back, block by block in reverse order, while
+// backward computes the blocks after it.
 //
 //   forward    0   1   2   3   4        the device has the blocks k, k - 1 and k - 2
 //   downloads      0   1
@@ -11,9 +11,9 @@
 //   uploads                1   0        block k - 2 while block k computes; the last three stayed
 //
 // A block's memory is reused when its copy has ended, for which the stream of the passes waits.
-// Kernels, their order and addresses are those of the network without, so that the bits are the
-// same. The price is the activations of all but the last three blocks over the host link, each way.
-// On the CPU, whose activations are in the host's memory, nothing moves.
+// Kernels, their order and addresses are those without offloading, so the bits are the same. The
+// price is to copy the activations of all but the last three blocks over the host link, each way.
+// On the CPU, whose activations are in host memory, nothing is copied.
 //
 //   using block = offload_activations<residual<body, batch_norm<>>>;   // of a network of one's own
 //   resnet<50, fp16, cuda, resnet_options{.offload_activations = true}> net;  // stem, each block

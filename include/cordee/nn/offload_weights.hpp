@@ -2,18 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Weights by block: the packed weights of a network are in page-locked host memory, and the device
-// has two slots of the largest block. While block k computes, those of the next one are uploaded on
-// a stream of their own to the slot of the one before (device/weight_slots.hpp).
+// has two slots of the largest block's size. While block k computes, the next block's weights are
+// uploaded on a separate stream to the previous block's slot (device/weight_slots.hpp).
 //
 //   using block = offload_weights<residual<body, batch_norm<>>>;  // of a network of one's own
 //   resnet<50, fp16, cuda, resnet_options{.offload_weights = true}> net;  // stem, blocks, linear
 //
-// Kernels and their order are those of the network without, so that the bits are the same. With P
-// bytes of packed weights, of which the last two blocks have L, an evaluation uploads P bytes, a
-// training pass 2 P - L. Of weights that are packed in a form for forward and one for backward
-// (int8 on a GPU, engine tensor_core) each pass uploads its own. pack_parameters writes P bytes to
-// the host. Gradients, master weights and statistics stay on the device. On the CPU, whose weights
-// are in the host's memory, nothing moves.
+// Kernels and their order are those without offloading, so the bits are the same. With P bytes of
+// packed weights, of which the last two blocks have L, an evaluation uploads P bytes, a training
+// pass 2 P - L. If weights are packed in separate forms for forward and backward (int8 on a GPU,
+// engine tensor_core), each pass uploads its own. pack_parameters writes P bytes to the host.
+// Gradients, master weights and statistics stay on the device. On the CPU, whose weights are in
+// host memory, nothing is copied.
 #pragma once
 
 #include <cstddef>

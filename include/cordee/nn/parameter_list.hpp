@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of parameter tensors that are known when the program runs: name, shape, kind.
+// A table of parameter tensors known only at run time: name, shape, kind.
 //
-// The offsets in the planes of the arena follow from the order in which tensors are added, which is
-// that of the forward pass: gradients are exchanged from the last tensor to the first.
+// Offsets in the arena's planes follow the order in which tensors are added, which is that of the
+// forward pass: gradients are exchanged from the last tensor to the first.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016): of a
-// block only its input and its output are kept; backward computes the block's activations again.
+// Gradient checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016): only
+// a block's input and output are kept; backward recomputes the block's activations.
 //
 //   forward    y = f(x); all but y in memory that the next recomputed block overwrites
 //   backward   f(x) again, in the memory of later blocks' outputs, too; then dx of dy
 //
-// The bits are those of the block itself: batch norms keep their coefficients, so that statistics
-// are taken, exchanged between ranks and averaged once; dropout's numbers are functions of seed,
+// The bits are those of the block itself: batch norms keep their coefficients, so statistics are
+// computed, exchanged between ranks and averaged once; dropout's numbers depend only on seed,
 // sample and layer. The price is nearly one more forward pass, without the statistics.
 //
 //   using block = recompute<residual<body, batch_norm<>>>;         // of a network of one's own

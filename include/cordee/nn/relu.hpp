@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rectifier, y = max(x, 0), and the identity. Each is a layer, and the name of an activation
-// that batch_norm fuses.
+// ReLU, y = max(x, 0), and the identity. Each is a layer, and the name of an activation that
+// batch_norm fuses.
 #pragma once
 
 #include <cordee/nn/layer.hpp>

@@ -3,10 +3,10 @@
 //
 // Residual networks by depth (He et al., 2016), with torchvision's names of parameters.
 //
-//   18, 34, 50, 101, 152                   ImageNet's family   (nn/resnet_imagenet.hpp)
-//   8, 20, 32, 44, 56, 110: any 6n + 2     CIFAR's family      (nn/resnet_cifar.hpp)
+//   18, 34, 50, 101, 152                   ImageNet family   (nn/resnet_imagenet.hpp)
+//   8, 20, 32, 44, 56, 110: any 6n + 2     CIFAR family      (nn/resnet_cifar.hpp)
 //
-// 50 and 152 have the form 6n + 2 too, and are the networks of ImageNet's family.
+// 50 and 152 also have the form 6n + 2, but are networks of the ImageNet family.
 #pragma once
 
 #include <cordee/nn/network.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of a residual network beside its depth.
+// Options of a residual network besides its depth.
 #pragma once
 
 #include <cordee/core/extent.hpp>

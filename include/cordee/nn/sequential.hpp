@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Composition of layers: `sequential` of different ones, `repeat` of equal ones, `stage` of layers
-// that share a part of their names.
+// that share part of their names.
 //
-// One parameter pack and one array of extents instead of recursion over the layers, so that a deep
-// network compiles in seconds.
+// It uses one parameter pack and one array of extents instead of recursion over the layers, so that
+// a deep network compiles in seconds.
 #pragma once
 
 #include <array>

@@ -12,11 +12,12 @@
 //                              right angles to g:  v = h - g (h, g) / |g|^2;  the others have
 //                              g + reuse (|g| / |v|) v, without a second pass
 //
-// Each rank climbs by its own gradient of each micro-batch (m-sharpness), so nothing more is
-// exchanged. Where |g| is 0, so is e. LookSAM's v is the sum over micro-batches, and |g| between is
-// that of their sum: noise makes each one's much longer. The second pass has the dropout of the
-// first; running statistics and metrics are those at w. A step with h costs two. With LookSAM the
-// exchange waits for the whole of backward; v, of this rank, is part of run_state. CPU only.
+// Each rank perturbs weights by its own gradient of each micro-batch (m-sharpness), so nothing more
+// is exchanged. If |g| is 0, so is e. LookSAM's v is summed over micro-batches, and in the other
+// steps |g| is the norm of their sum: noise makes each one's much longer. The second pass uses the
+// first one's dropout; running statistics and metrics are those at w. A step with h costs two. With
+// LookSAM the exchange waits for the whole of backward; this rank's v is part of run_state. CPU
+// only.
 #pragma once
 
 #include <concepts>

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that writes a timeline of all ranks in Chrome's Trace Event Format, which
-// ui.perfetto.dev and chrome://tracing show: a process for each rank, in it the threads
+// A callback that writes a timeline of all ranks in Chrome's Trace Event Format, for
+// ui.perfetto.dev and chrome://tracing: a process for each rank, with the threads
 //
 //   compute    step: input, forward, backward, wait for exchange, update; validation
 //   exchange   the exchange of each bucket, with its number
 //
-// Times are of the host, over simulated ranks virtual. Work of a GPU is seen by its launches alone:
-// device/cuda_nvtx.hpp is for its profiler.
+// Times are the host's; with simulated ranks they are virtual. GPU work shows only as launches: for
+// its profiler see device/cuda_nvtx.hpp.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that prints progress: a bar on a terminal, otherwise a line every few seconds, and a
-// line per epoch.
+// A callback that prints progress: a progress bar on a terminal, otherwise a line every few
+// seconds, and a line per epoch.
 #pragma once
 
 #include <cstdio>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that writes one line per step to a file that gnuplot and pandas read. Validation
-// columns are filled at the ends of epochs.
+// A callback that writes one line per step to a file for gnuplot and pandas. Validation columns are
+// filled at the ends of epochs.
 //
 // A further `fit` with the same object appends. So does a resumed run (checkpoint/resume.hpp), with
 // the same columns; the lines of steps that it repeats are removed first.

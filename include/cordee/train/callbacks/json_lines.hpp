@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A callback that writes one JSON object per line: the run's beginning, each step, each epoch, the
-// run's end. `event` is which of them, and every line has the `step`.
+// run's end. `event` states which, and every line has the `step`.
 //
 //   {"event":"step","step":7,"epoch":0.7,"learning_rate":0.1,"loss":1.5,…}
 //
-// What is NaN or infinite is null, since JSON has no such numbers. A further `fit` with the same
-// object appends. So does a resumed run; the lines of steps that it repeats are removed first.
-// An end line has the step of the run's last update.
+// NaN and infinity are null, since JSON has no such numbers. A further `fit` with the same object
+// appends. So does a resumed run; the lines of steps that it repeats are removed first. An end line
+// has the step of the run's last update.
 #pragma once
 
 #include <cstdint>

@@ -7,10 +7,10 @@
 //             "value": null, "metadata": {"step": 0}}
 //
 // submission_* and cache_clear as given; init_start to init_stop around the hyper-parameters; then
-// run_start, and of each epoch epoch_start, epoch_stop, lr, eval_start, eval_stop, eval_accuracy;
-// run_stop with its status. Every line has the index of the update before which it was written as
-// metadata "step"; epoch_stop has the epoch's largest global batch, for that of the header is the
-// first one, and the rules allow no second.
+// run_start, and for each epoch epoch_start, epoch_stop, lr, eval_start, eval_stop, eval_accuracy;
+// run_stop with its status. In every line, metadata "step" is the index of the next update;
+// epoch_stop has the epoch's largest global batch, since the header states the first one, and the
+// rules allow no second.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch norm's running statistics other than as moving averages.
+// Alternatives to moving averages for batch norm's running statistics.
 //
-// recalibrate: those of a sample of the training set under the weights that are evaluated (Wu and
-// Johnson, 2021), which a moving average follows late and a mean of differing weights not at all.
-// With batches k of n_k samples, whose statistics are m_k and v_k,
+// recalibrate: the statistics of a sample of the training set under the weights being evaluated (Wu
+// and Johnson, 2021), which a moving average follows with delay, and a mean of differing weights
+// not at all. With batches k of n_k samples, whose statistics are m_k and v_k,
 //
 //   N = sum(n_k),   mean = sum(n_k m_k) / N,   variance = sum(n_k (v_k + (m_k - mean)^2)) / N
 //
-// pool_statistics: the same of the ranks' running statistics, each of weight one. What evaluation
-// takes without it is the mean of the ranks' variances (Akiba et al., 2017).
+// pool_statistics: the same formula over the ranks' running statistics, with weight one each.
+// Without it, evaluation uses the mean of the ranks' variances (Akiba et al., 2017).
 #pragma once
 
 #include <array>

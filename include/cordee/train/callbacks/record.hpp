@@ -14,18 +14,18 @@
 // which are called on rank 0 only, with values reduced over all ranks; and of
 //
 //   check_on_all_ranks(run, epoch)                 before `begin` of any callback: throws error
-//                                                  where the run cannot begin, and changes no file
+//                                                  if the run cannot begin, and changes no file
 //   begin_on_all_ranks(run, epoch)                 before the first step; `epoch`: of data seen
 //   step_on_all_ranks(run, epoch)                  after each update
 //   begin_validation_on_all_ranks(run)
 //   epoch_on_all_ranks(run, const epoch_record&)   with the same record on every rank
 //   end_on_all_ranks(run)
 //
-// which are collective, have the trainer, and, the check excepted, are called after the others
+// which are collective, receive the trainer and, except the check, are called after the others
 // (examples: checkpoint/checkpoint.hpp, recalibration.hpp). Those of a step and an epoch return
-// whether the run ends here. What they throw ends the run on every rank. A callback of your own:
-// copy csv.hpp, which writes a file, or early_stopping.hpp, which ends a run. In `begin`,
-// first_step > 0 says that the run goes on from there: append.
+// whether the run ends here. An exception from them ends the run on every rank. To write a
+// callback, copy csv.hpp, which writes a file, or early_stopping.hpp, which ends a run. In `begin`,
+// first_step > 0 means that the run continues from there: append.
 #pragma once
 
 #include <cstddef>

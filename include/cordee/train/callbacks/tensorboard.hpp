@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that writes a file of TensorBoard's events, without TensorFlow or protobuf.
+// A callback that writes a TensorBoard event file, without TensorFlow or protobuf.
 //
 // The file is a sequence of TFRecords,
 //
 //   length (8 bytes), masked CRC-32C of it (4), data, masked CRC-32C of the data (4)
 //
-// whose data are messages `Event` (tensorflow/core/util/event.proto): wall_time (1, double),
-// step (2, varint), and file_version (3, string) with source_metadata (10) in the first one, or
-// summary (5) or session_log (7) in the others; a summary has a value (1) of tag (1, string) and
-// simple_value (2, float). A session_log of status (1) START says that what other files of the
-// folder have from its step on is void.
+// whose data are messages `Event` (tensorflow/core/util/event.proto): wall_time (1, double), step
+// (2, varint), and file_version (3, string) with source_metadata (10) in the first one, or summary
+// (5) or session_log (7) in the others; a summary has a value (1) with tag (1, string) and
+// simple_value (2, float). A session_log of status (1) START invalidates what other files of the
+// folder have from its step on.
 #pragma once
 
 #include <array>

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies a loader's batches from the host's memory to the device of the model.
+// Copies a loader's batches from host memory to the model's device.
 //
 //   host memory -> pinned memory -> (a stream for copies) -> device memory
 //
-// Pinned and device memory exist twice and are used in turn, so the next batch is copied while
-// kernels still read the one before.
+// Pinned and device memory are double-buffered, so the next batch is copied while kernels still
+// read the previous one.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Post-training quantisation: finds the activation ranges of a network that was trained in fp32.
+// Post-training quantisation: finds the activation ranges of a network trained in fp32.
 //
 //   1. forward passes in fp32 over `batches` updates of a loader, batch norm as in evaluation:
 //      a layer's range is [min x, max x] of its input over all ranks, or the percentile of it that

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bias correction (Nagel et al., 2019): takes the mean error of each filter in int8 out of what
-// follows the convolution.
+// Bias correction (Nagel et al., 2019): removes each filter's mean int8 error after the
+// convolution.
 //
 //   E[y8 - y] from calibrate's last update;  mean <- mean + E[y8 - y]
 //
-// Our convolutions have no bias; the batch norm behind them subtracts its running mean.
+// Convolutions have no bias here; the batch norm behind them subtracts its running mean.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What int8 costs, layer by layer: the accuracy and loss of a calibrated network with all layers in
-// int8, with none, and with one at a time.
+// The cost of int8, layer by layer: the accuracy and loss of a calibrated network with all layers
+// in int8, with none, and with one at a time.
 #pragma once
 
 #include <cstddef>

@@ -10,20 +10,20 @@
 //   W <- (G + sqrt(damping) / pi I)^-1 W (A + pi sqrt(damping) I)^-1     convolutions, linear
 //   w <- (F + batch_norm_damping damping I)^-1 w,  w = (dgamma, dbeta)    batch norms
 //
-// Then the optimizer inside makes its step with W as the gradient: velocity_sgd is SP-NGD's. The
-// Fisher matrix is the empirical one, of the labels, from the one backward pass.
+// Then the wrapped optimizer steps with W as the gradient: velocity_sgd gives SP-NGD. The Fisher
+// matrix is the empirical one, from the labels, in the one backward pass.
 //
 //   backward  each rank adds up A and G of its samples, layer by layer, as backward passes them
 //   reduce    rank r owns consecutive layers, and gets the sums of their triangles (reduce-scatter)
 //   solve     it factors A and G, and solves for its layers' W
 //   gather    all ranks get all W (all-gather): the same bits everywhere
 //
-// Factors have the sizes of their layers, (C window^2)^2 and K^2, which is no plane's size, so
-// they are the trainer's, beside the arena. With `refresh` n they are computed in every n-th
-// applied step and kept in between (stale factors): then each rank's sums are part of its
-// run_state, and a resumed run has the bits of the uninterrupted one. Resumed by another number of
-// ranks, which own other layers, it computes them in its first step. Tensors of other layers keep
-// their gradient. Exchanges follow those of the gradient. Not written for GPUs yet.
+// Factors have sizes (C window^2)^2 and K^2, unlike any plane, so the trainer keeps them beside the
+// arena. With `refresh` n they are computed in every n-th applied step and reused in between (stale
+// factors): each rank's sums are then part of its run_state, and a resumed run has the bits of the
+// uninterrupted one. If it resumes with another number of ranks, which own other layers, it
+// computes them in its first step. Tensors of other layers keep their gradient. Exchanges follow
+// those of the gradient. Not implemented for GPUs yet.
 #pragma once
 
 #include <string>

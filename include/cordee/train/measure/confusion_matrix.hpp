@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which classes are mistaken for which.
+// Which classes are confused with which.
 #pragma once
 
 #include <cstddef>

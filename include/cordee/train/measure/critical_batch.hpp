@@ -7,8 +7,8 @@
 //   S(B) = S_min + E_min / B      updates to the target      (S/S_min - 1)(E/E_min - 1) = 1
 //   E(B) = B S(B)                 samples to the target      B_crit = E_min / S_min
 //
-// S_min and E_min minimize the sum of (1 - S(B_i)/S_i)^2: least squares of relative errors, as the
-// updates of the runs differ by orders of magnitude. At B_crit both are twice their least.
+// S_min and E_min minimize the sum of (1 - S(B_i)/S_i)^2: least squares of relative errors, since
+// the numbers of updates differ by orders of magnitude. At B_crit both are twice their minimum.
 #pragma once
 
 #include <span>

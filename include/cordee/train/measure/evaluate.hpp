@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact evaluation over ranks: each sample once, with the mean model.
+// Exact evaluation over ranks: each sample is counted once, with the mean model.
 //
-// Rank r reads the r-th contiguous slice, sums are added in the order of ranks and divided by the
-// number of samples, so the result does not depend on how the samples are distributed. Weights that
-// differ between ranks, and running statistics always, are replaced by their exact means meanwhile.
-// The next batch is read while the network evaluates one, by as many threads as a loader has; the
-// metrics depend on neither.
+// Rank r reads the r-th contiguous slice; sums are added in rank order and divided by the number of
+// samples, so the result does not depend on how samples are distributed. Meanwhile running
+// statistics, and weights if they differ between ranks, are replaced by their exact means. The next
+// batch is read while the network evaluates one, by as many threads as a loader has; the metrics
+// depend on neither.
 #pragma once
 
 #include <array>

@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Muon: momentum whose matrices are made orthogonal (Jordan et al. 2024), over an optimizer of all
-// other parameters.
+// Muon: momentum with orthogonalized matrices (Jordan et al. 2024), over an optimizer of all other
+// parameters.
 //
 //   m <- momentum m + (1 - momentum) g
 //   u  = momentum m + (1 - momentum) g               Nesterov; else m
 //   o  = Newton-Schulz iterate of u                  optim/newton_schulz.hpp
 //   w <- (1 - lr weight_decay) w - lr scale o
 //
-// A convolution's weights (K, C, R, S) are the matrix of K rows; scale is of muon_scale. Vectors,
-// the first layer and the classifier step by the optimizer inside. PyTorch 2.15's torch.optim.Muon
-// rounds u, and all that follows until o, to bf16; here they are in the master weights' precision.
+// A convolution's weights (K, C, R, S) are a matrix of K rows; scale is given by muon_scale. The
+// wrapped optimizer updates vectors, the first layer and the classifier. PyTorch 2.15's
+// torch.optim.Muon rounds u, and everything up to o, to bf16; here they have the master weights'
+// precision.
 //
-// o replaces the gradient in memory. On CPUs the matrices' products are divided among the ranks,
-// which exchange o (train/muon/muon_division.hpp); on a GPU each rank computes all of them.
+// o replaces the gradient in memory. On CPUs the matrix products are divided among the ranks, which
+// exchange o (train/muon/muon_division.hpp); on a GPU each rank computes all of them.
 #pragma once
 
 #include <cstddef>
