@@ -6,8 +6,8 @@
 //
 //   B(e) = factor B(0),  factor of the last stage with `epoch` <= e, 1 before the first stage
 //
-// A stage begins with the first update that begins at its epoch or later. Given to the loader,
-// which makes the batches, and to batch_scaled, by which the learning rate follows.
+// A stage starts with the first update that begins at its epoch or later. Pass it to the loader,
+// which makes the batches, and to batch_scaled, which scales the learning rate.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages without streams, which cost compile time: concat("rank ", 3, " waits"). The parts are
-// erased to one small type before they are joined, so that a message costs the compiler an array,
-// not a template instantiation.
+// Messages without streams, which cost compile time: concat("rank ", 3, " waits"). Parts are erased
+// to one small type before they are joined, so a message costs the compiler an array, not a
+// template instantiation.
 #pragma once
 
 #include <charconv>

@@ -3,7 +3,7 @@
 //
 // Numbers as text and back, equal in every locale: after setlocale(LC_ALL, "de_DE.UTF-8") printf
 // writes 1,5 and strtod reads 1.5 as 1, and streams follow std::locale::global. The functions of
-// <charconv> follow neither, so that a file has the same bytes whatever the application has set.
+// <charconv> follow neither, so a file has the same bytes whatever the application has set.
 #pragma once
 
 #include <charconv>

@@ -3,8 +3,7 @@
 //
 // Two kinds of failure: `error` for the environment (a truncated file, a lost rank), `usage_error`,
 // thrown by `expects`, for a precondition that the caller violated (a span of the wrong size).
-// `aborted` is an error that another process reports.
-// Destructors and kernels do not throw.
+// `aborted` is an error reported by another process. Destructors and kernels do not throw.
 #pragma once
 
 #include <source_location>

@@ -3,9 +3,8 @@
 //
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., SC'11).
 //
-// A number is a function of (seed, purpose, a, b, position), without state shared between
-// sequences. So the crop of sample 17 in epoch 3 is the same for any number of ranks or threads,
-// and after a resume.
+// A number depends only on (seed, purpose, a, b, position); sequences share no state. So the crop
+// of sample 17 in epoch 3 is the same for any number of ranks or threads, and after a resume.
 #pragma once
 
 #include <array>

@@ -4,9 +4,9 @@
 // The table of a model's parameters, and its division into buckets.
 //
 // A segment is one parameter tensor: a name, a kind, and its offset in every plane of the arena. A
-// bucket is a contiguous run of segments of limited size, made from the last segment to the first
-// (the order in which gradients become ready), so that a bucket is a subspan of a plane and nothing
-// is copied before communication.
+// bucket is a contiguous run of segments of limited size, formed from the last segment to the first
+// (the order in which gradients become ready), so a bucket is a subspan of a plane and nothing is
+// copied before communication.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A span whose type names the device that its memory belongs to.
+// A span whose type names the device that owns its memory.
 #pragma once
 
 #include <concepts>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types of one training step that comm, optim, nn, data and train share: those folders do not
+// Types of one training step that comm, optim, nn, data and train share, since those folders do not
 // include one another.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A data set of encoded images as a data set of pixels.
+// Makes a data set of pixels from one of encoded images.
 //
 //   decoded_images training{image_folder{"train"}, random_resized_crop{224}};
 //   decoded_images held_out{image_folder{"val"}, resize_center_crop{256, 224}};

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder of images, each class a folder in it, with the classes and the order of torchvision's
+// A folder of images with one subfolder per class, with the classes and the order of torchvision's
 // ImageFolder: class names sorted by code points, each class's folders at any depth sorted by path,
 // files sorted in each; symbolic links are followed. Other files, in the classes and beside them,
-// are passed over and counted.
+// are ignored and counted.
 //
 //   train/daisy/1.jpg   train/daisy/more/2.jpg   train/roses/3.png      0 daisy, 1 roses
 #pragma once

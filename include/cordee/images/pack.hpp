@@ -6,8 +6,8 @@
 //   pack(image_folder{"train"}, "train.packed", {.shorter_side = 256});
 //   decoded_images training{packed_images{"train.packed"}, random_resized_crop{224}};
 //
-// A pixel takes 3 bytes: 256 x 341 pixels are 256 KiB, so ImageNet's training images are 300 GiB. A
-// random crop is then cut out of the smaller image, and is coarser than one of the original.
+// A pixel needs 3 bytes: 256 x 341 pixels are 256 KiB, so ImageNet's training images are 300 GiB.
+// Random crops are then cut out of the smaller image, and are coarser than those of the original.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images that were decoded and resized once, in one file that is mapped into memory:
+// Images decoded and resized in advance, in one file that is mapped into memory:
 //
 //   "CORDEEPK"  version                          16 bytes
 //   images, one after another                    each as in images/raw_pixels.hpp
@@ -11,8 +11,8 @@
 //   count, index's offset, size of names, classes, checksum of index and names,
 //   checksum of this tail, 4 bytes of zero, "CORDEEPK"                            48 bytes
 //
-// Numbers are little-endian, of 8 bytes but for labels, classes and checksums (CRC-32C), of 4.
-// Sizes are checked when the file is opened, an image's checksum when it is read.
+// Numbers are little-endian, of 8 bytes except labels, classes and checksums (CRC-32C) of 4. Sizes
+// are checked when the file is opened, an image's checksum when it is read.
 #pragma once
 
 #include <array>

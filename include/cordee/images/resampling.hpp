@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pixels of an image become a sample: from the image's size, before it is decoded.
+// Which pixels of an image become a sample, determined from the image's size before it is decoded.
 //
 // The arithmetic and its rounding are torchvision's (RandomResizedCrop; Resize, CenterCrop).
 #pragma once

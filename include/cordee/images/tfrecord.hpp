@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images in TFRecord files, as of TensorFlow's and MLPerf's ImageNet: records of tf.train.Example,
+// Images in TFRecord files, such as TensorFlow's and MLPerf's ImageNet: records of
+// tf.train.Example,
 //
 //   length                          8 bytes, little-endian
 //   masked CRC-32C of the length    4
 //   data                            length
 //   masked CRC-32C of the data      4
 //
-// Shards are indexed by reading the framing alone, 12 bytes a record, and a label by reading what
-// is beside the image. Every rank indexes and opens all shards; in an update it reads a contiguous
+// Shards are indexed by reading only the framing, 12 bytes a record, and a label by reading what is
+// beside the image. Every rank indexes and opens all shards; in an update it reads a contiguous
 // range of the order (images/shard_order.hpp).
 #pragma once
 

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images in tar shards by WebDataset's convention: consecutive members with one name up to the
+// Images in tar shards by WebDataset's convention: consecutive members with the same name up to the
 // first dot are a sample,
 //
 //   train-000.tar:   n01/17.jpg   n01/17.cls   n01/17.json   n01/18.jpg   n01/18.cls ...
 //
-// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls). Other members are passed
-// over and counted by their endings. `0.4.jpg` belongs to sample 0, and its ending is 4.jpg: it
-// is passed over beside the sample's own image, as a mask a.seg.png is; but where a sample would
-// vanish by it, as with 0.4.jpg and 0.4.cls, it is refused.
+// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls). Other members are ignored
+// and counted by their endings. `0.4.jpg` belongs to sample 0, and its ending is 4.jpg: it is
+// ignored beside the sample's own image, as a mask a.seg.png is; but if that made a sample vanish,
+// as with 0.4.jpg and 0.4.cls, it is refused.
 //
-// Every rank indexes and opens all shards, by headers and labels alone, and reads images at their
-// offsets. In an update it reads a contiguous range of the order (images/shard_order.hpp), so its
-// reads are nearly sequential, and no sample is lost or used twice whatever the number of ranks.
+// Every rank indexes and opens all shards, reading only headers and labels, and reads images at
+// their offsets. In an update it reads a contiguous range of the order (images/shard_order.hpp), so
+// its reads are nearly sequential, and no sample is lost or used twice for any number of ranks.
 #pragma once
 
 #include <algorithm>

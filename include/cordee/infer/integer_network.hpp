@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trained network that runs on integers alone: from the bytes of images to 32-bit logits.
+// A trained network that runs only on integers: from the bytes of images to 32-bit logits.
 //
 //   auto net = run.with_mean_model([&] {  // of a trainer, on all ranks
 //     return integer_network::from<resnet<20, int8, cpu>>(run.weights(), feed.normalization());
@@ -10,9 +10,9 @@
 //   net.save("net.safetensors");
 //   auto same = integer_network::load("net.safetensors");  // any network, logits equal to the bit
 //
-// The weights are those of a network in int8: trained in int8, or in FP32 and calibrated
-// (train/int8/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every
-// layer is in infer/program/integer_layers.hpp.
+// The weights are those of an int8 network: trained in int8, or in FP32 and calibrated
+// (train/int8/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). Every layer is defined in
+// infer/program/integer_layers.hpp.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An integer network on a GPU, with the logits that integer_network has on the CPU, to the bit:
+// An integer network on a GPU, whose logits are bitwise those of integer_network on the CPU:
 //
 //   const auto net = integer_network::load("net.safetensors");
 //   const integer_network_on on_gpu(net, device, s);  // s: a stream of the GPU
 //   on_gpu.run(images, logits, s);                    // memory of the GPU
 //   const integer_network_on by_layer(net, device, s, {.offload_weights = true});
 //
-// Its convolutions multiply bytes on tensor cores, engine `tensor_core`.
+// Its convolutions multiply bytes on tensor cores, by engine `tensor_core`.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a trained network as an ONNX file (opset 17), which onnxruntime and others run.
+// Writes a trained network as an ONNX file (opset 17), for onnxruntime and others.
 //
 //   input     float (batch, channels, height, width), normalized as in evaluation
 //   logits    float (batch, classes)
@@ -9,10 +9,10 @@
 // Tensors have torchvision's names, nodes those of their layers; batch norms are nodes with running
 // statistics.
 //
-// A network of precision int8 is written as it evaluates in training: the input of each convolution
-// behind QuantizeLinear and DequantizeLinear with the scale and zero point of its range, weights as
-// int8 with a scale for each filter (also those of low_bit_weights), everything else in float. An
-// integer_network is written in integers alone: infer/onnx_integers.hpp.
+// A network of precision int8 is written as it evaluates in training: QuantizeLinear and
+// DequantizeLinear with the scale and zero point of its range precede each convolution, weights are
+// int8 with a scale for each filter (also those of low_bit_weights), everything else is float. An
+// integer_network is written in integers only: infer/onnx_integers.hpp.
 #pragma once
 
 #include <cmath>

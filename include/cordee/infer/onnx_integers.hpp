@@ -1,27 +1,26 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes an integer_network as an ONNX file (opset 17) of integers alone, whose logits are equal to
-// the bit.
+// Writes an integer_network as an ONNX file (opset 17) of integers only, with bitwise equal logits.
 //
 //   input     uint8 (batch, channels, height, width), the bytes of images of the network's size
-//   logits    int32 (batch, classes); the metadata's `logit_step` is what one step stands for
+//   logits    int32 (batch, classes); the metadata's `logit_step` is the value of one step
 //
 // Activations of bytes are uint8, those of 32 bits int32. No number has more than 32 bits: OpenVINO
-// computes those of int64 and uint64 in 32 bits without a word, and shifts, quotients and sums in
-// floats, so that longer numbers are digits (infer/onnx/digits.hpp). The logits were equal in
+// silently computes int64 and uint64 in 32 bits, and shifts, quotients and sums in floats, so
+// longer numbers are split into digits (infer/onnx/digits.hpp). The logits were equal in
 // onnxruntime 1.32.0 and OpenVINO 2026.4.1 on a CPU; an OpenVINO that computes in bf16 (on AMX, by
 // default) needs INFERENCE_PRECISION_HINT f32. Each definition of infer/program/integer_layers.hpp
-// is some nodes:
+// becomes several nodes:
 //
 //   table                 Gather at byte + 256 channel
 //   sums of products      ConvInteger (infer/onnx/sums.hpp)
 //   R(x, f), batch norm   products of digits, their carries (infer/onnx/rescaling.hpp)
-//   max pool              MaxPool of bytes; Max of slices of others, which MaxPool is not for
+//   max pool              MaxPool of bytes; Max of slices of others, which MaxPool does not support
 //   mean                  ReduceSum and Div of digits, from the highest on
 //   classifier            MatMul of digits
 //
-// Constants have the names of their layers, nodes those of their outputs.
+// Constants are named after their layers, nodes after their outputs.
 #pragma once
 
 #include <algorithm>

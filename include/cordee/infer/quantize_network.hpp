@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Post-training quantization in one call: a trainer's network in floats, and images to calibrate
-// on, become an integer network.
+// Post-training quantization in one call: a trainer's floating-point network and calibration images
+// become an integer network.
 //
 //   auto net = quantize_network(run, feed, 8);  // ranges of min and max
 //   auto net = quantize_network(run, feed, 8, {.percentile = 99.99, .correct_bias = true});
 //   auto net = quantize_network(run, feed, 8, {.range = mean_squared_error_range{}});
 //   auto [net, report] = quantize_network(run, feed, 8, {.equalize_layers = true}, images);
 //
-// On a copy in int8: equalize_layers (infer/quantize/equalize_layers.hpp), calibrate
-// (train/int8/calibrate.hpp), quantization_report::from (train/int8/quantization_report.hpp),
-// correct_bias (train/int8/correct_bias.hpp), as far as the options ask for them, then
-// integer_network::from. The trainer's network stays as it is. Trainer and loader are those of
-// training: the mean model of all ranks is calibrated on batches of all ranks, and every rank gets
-// the same network.
+// On an int8 copy, as far as the options ask for them: equalize_layers
+// (infer/quantize/equalize_layers.hpp), calibrate (train/int8/calibrate.hpp),
+// quantization_report::from (train/int8/quantization_report.hpp), correct_bias
+// (train/int8/correct_bias.hpp); then integer_network::from. The trainer's network is unchanged.
+// Trainer and loader are those of training: the mean model of all ranks is calibrated on batches of
+// all ranks, and every rank gets the same network.
 #pragma once
 
 #include <algorithm>

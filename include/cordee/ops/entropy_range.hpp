@@ -9,9 +9,9 @@
 //       become their mean in each of L equal levels
 //   the bound is the end of bin i - 1 for the last i of the least sum of P log(P / Q), normalized
 //
-// L is 128, or 256 where no number is negative. (onnxruntime's calibrator of this name differs: its
-// signed bins leave a remainder behind the last level, and its counts are divided as integers.)
-// The counts are those of our bins (ops/histogram.hpp), uniform inside.
+// L is 128, or 256 if no number is negative. (onnxruntime's calibrator of this name differs: its
+// signed bins leave a remainder after the last level, and it divides counts as integers.) Counts
+// are those of ops/histogram.hpp's bins, uniform inside each.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The range whose byte quantizer has the least mean square error on a histogram's numbers, each bin
-// uniform inside.
+// The range whose byte quantizer has the least mean squared error on a histogram's numbers, with
+// each bin uniform inside.
 //
 //   E(a, b) = sum over bins [u, v) of c / (v - u) (G(v) - G(u))
 //   G(x) = k s^3 / 12 + r^3 / 3,   k = clip(round(x / s), -z, 255 - z),  r = x - k s

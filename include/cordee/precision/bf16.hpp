@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// bfloat16: the upper half of a float, in a type of its own.
+// bfloat16: the upper half of a float, as a separate type.
 //
 //   q = round-to-nearest-even(x) to eight bits of fraction, the leading one included
 //
-// It has the exponent of a float, so that neither numbers nor the loss need a scale against
-// overflow and underflow.
+// It has a float's exponent, so neither numbers nor the loss need scaling against overflow and
+// underflow.
 #pragma once
 
 #include <bit>

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Half precision in storage and on the wire: IEEE 754 binary16, in a type of its own.
+// Half precision in storage and on the wire: IEEE 754 binary16, as a separate type.
 //
 //   q = round-to-nearest-even(x s),  x' = q / s,  s = 2^(14 - floor(log2 max|x|))
 //
-// Powers of two scale without rounding and leave one bit of headroom below 65504. So of a range of
-// numbers the largest do not overflow, and those down to 2^-28 of the largest keep all eleven bits.
-// Conversions are integer arithmetic without branches, which compilers vectorize for any processor;
-// on a GPU they are instructions.
+// Powers of two scale without rounding and leave one bit of headroom below 65504. So the largest
+// numbers of a range do not overflow, and numbers down to 2^-28 of the largest keep all eleven
+// bits. Conversions are branch-free integer arithmetic, which compilers vectorize for any
+// processor; on a GPU they are instructions.
 #pragma once
 
 #include <bit>

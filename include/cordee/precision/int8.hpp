@@ -5,8 +5,8 @@
 //
 //   q = clip(round-half-even(x (1 / s)), -127, 127),  x' = s q,  s = max|x| / 127
 //
-// That is the wire format. Layers train with FP32 masters and FP32 activations; the operands of
-// convolutions have eight bits (ops/quantize.hpp, nn/quantized_convolution.hpp).
+// That is the wire format. Layers train with FP32 master weights and activations; convolutions have
+// eight-bit operands (ops/quantize.hpp, nn/quantized_convolution.hpp).
 #pragma once
 
 #include <bit>

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cross-layer equalization (Nagel et al., 2019): moves scales of channels between two convolutions,
-// with a batch norm and a ReLU between, so that channels have similar ranges. fp32's outputs stay.
+// Cross-layer equalization (Nagel et al., 2019): moves channel scales between two convolutions with
+// a batch norm and a ReLU between them, so that channels have similar ranges. Outputs in fp32 are
+// unchanged.
 //
 //   r1 = max |W1 gamma / sqrt(variance + epsilon)|,  r2 = max |W2|   of channel c, between the two
 //   s = sqrt(r1 / r2):   gamma <- gamma / s,  beta <- beta / s,  W2[:, c] <- W2[:, c] s
 //
-// After it r1 = r2. The paper scales W1, whose batch norm it has folded. Pairs are those whose
-// activation no other layer reads: inside of residual blocks. A channel with r1 or r2 of zero, or
-// not finite, stays.
+// Afterwards r1 = r2. The paper scales W1, into which it has folded the batch norm. Pairs are those
+// whose activation no other layer reads, inside residual blocks. A channel whose r1 or r2 is zero
+// or not finite is unchanged.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `amx` by name. Programs for other processors do not compile its code, and naming it there
-// is an error that says what it needs.
+// Engine `amx` by name. Programs for other processors do not compile its code; using it there is a
+// compile error that says what it needs.
 #pragma once
 
 #include <cordee/ops/engines/default.hpp>

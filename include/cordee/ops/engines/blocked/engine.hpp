@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `blocked`: the simplest convolutions over the CPU's layout, between `reference` and
+// Engine `blocked`: the simplest convolutions on the CPU's layout, between `reference` and
 // `direct`.
 //
-// It adds to `reference` the layout: activations in blocks of V channels, (N, C/V, H, W, V), and
+// It adds the layout to `reference`: activations in blocks of V channels, (N, C/V, H, W, V), and
 // weights in blocks of V filters, (K/V, C, R, S, V), where V numbers fill one register: a product
-// is one instruction for V filters. The loops remain those of ops/convolution.hpp, one text for
-// fprop, dgrad and wgrad. `direct` adds to it tiles of many pixels and filters, whose sums stay in
-// registers, bands of rows that stay in a cache, and prefetches: here every product reads and
+// for V filters is one instruction. The loops remain those of ops/convolution.hpp, the same code
+// for fprop, dgrad and wgrad. `direct` adds tiles of many pixels and filters, whose sums stay in
+// registers, bands of rows that stay in a cache, and prefetches; here every product reads and
 // writes its sum in memory.
 #pragma once
 

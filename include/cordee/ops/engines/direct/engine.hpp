@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tuned convolution engine of the CPU, without dependencies: ops/convolution.hpp's sums over
-// activations (N, C/V, H, W, V), by the compiler's vector types. V floats or doubles fill one
-// register; of at most four channels V = C.
+// The tuned convolution engine for CPUs, without dependencies: ops/convolution.hpp's sums over
+// activations (N, C/V, H, W, V), in the compiler's vector types. V floats or doubles fill one
+// register; with at most four channels V = C.
 //
 // It adds to engine `blocked`: tiles of many pixels x filter blocks in registers (tiles/tile.hpp,
 // tiles/rows3x3.hpp, tiles/wgrad_tile.hpp), bands of rows and parts of channels that stay in a
 // cache (tiles/correlation_plan.hpp, tiles/weight_gradient_plan.hpp), and prefetches.
 //
-// The packed weights hold every weight twice: (K/V, C/B, R, S, B of C, V of K) for fprop, with
-// B = V or, of few channels, C; and with K and C exchanged for dgrad. Where bf16 is multiplied in
-// pairs their form is that of bf16/bfloat.hpp.
+// The packed weights hold every weight twice: (K/V, C/B, R, S, B of C, V of K) for fprop, with B =
+// V or, for few channels, C; and with K and C exchanged for dgrad. If bf16 is multiplied in pairs,
+// they have the form in bf16/bfloat.hpp.
 #pragma once
 
 #include <cordee/core/algorithm.hpp>

@@ -4,8 +4,8 @@
 // The reference convolution engine: ops/convolution.hpp's three sums as loops over plain NCHW.
 // Every other engine is tested against it.
 //
-// The code is the same for every device: a body computes one number, a device calls it for each.
-// Sums are computed in double on the CPU, and in wide<N> on a GPU (gpu.hpp).
+// The code is the same for every device: a body computes one number, and a device calls it for
+// each. Sums are computed in double on the CPU, and in wide<N> on a GPU (gpu.hpp).
 #pragma once
 
 #include <cstring>

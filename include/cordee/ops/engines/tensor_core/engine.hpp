@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Our convolution engine on tensor cores: implicit GEMMs in fp16 and bf16, accumulated in float,
-// and fprop of bytes, accumulated in 32 bits.
+// Cordee's convolution engine on tensor cores: implicit GEMMs in fp16 and bf16, accumulated in
+// float, and fprop of bytes, accumulated in 32 bits.
 //
 //   activations      (N, H, W, C')    = (N, 1, H, W, V) of ops/layout.hpp, V 16 bytes and more
 //   packed weights   (K', R, S, C')   for fprop, then

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `winograd`: 3x3 windows of stride 1 and padding 1 by F(2x2, 3x3), 16 multiplications
-// instead of 36 (Winograd, 1980; Lavin and Gray, 2016), where images and channels are large enough
-// for tiles to pay (`uses_tiles`); all other problems by engine `direct`.
+// Engine `winograd`: 3x3 windows of stride 1 and padding 1 by F(2x2, 3x3), with 16 multiplications
+// instead of 36 (Winograd, 1980; Lavin and Gray, 2016), if images and channels are large enough for
+// tiles to pay off (`uses_tiles`); engine `direct` computes all other problems.
 //
-// An element of a tile sums one product per channel, a pixel of `direct` nine: in fp32 the error is
-// about that of `direct`, or smaller (tests/ops/engines/winograd/engine.cpp). Packed weights take
-// 16 numbers for 9.
+// An element of a tile sums one product per channel, a pixel in `direct` nine: in fp32 the error is
+// about that of `direct`, or smaller (tests/ops/engines/winograd/engine.cpp). Packed weights need
+// 16 numbers instead of 9.
 #pragma once
 
 #include <cordee/ops/convolution.hpp>
