@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
@@ -131,4 +132,5 @@ int main(int argc, char** argv) {
   bench::read_options(argc, argv, usage, {{"--reps", &o.reps}, {"--ranks", &o.ranks}});
   compare("ring", o, [](auto comm) { return ring{comm}; });
   compare("two_shot", o, [](auto comm) { return two_shot{comm}; });
+  compare("native", o, [](threads comm) { return native{comm}; });
 }

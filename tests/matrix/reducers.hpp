@@ -91,10 +91,6 @@ inline std::vector<named_reducer> exact_reducers() {
   add_sharded("sharded{torus_ring}", [](threads comm) { return torus_ring{comm}; });
   add_sharded("sharded{halving_doubling}", [](threads comm) { return halving_doubling{comm}; });
   add_sharded("sharded{two_shot}", [](threads comm) { return two_shot{comm}; });
-  add_sharded("sharded{native}", [](threads comm) { return native{comm}; });
-  add_sharded("sharded{hybrid{ring, native}}", [](threads comm) {
-    return hybrid{ring{comm}, native{comm}, 400};
-  });
   // From the mean to four times that (orthogonal gradients), at half the learning rate.
   all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});
   return all;
