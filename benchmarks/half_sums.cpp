@@ -3,8 +3,8 @@
 //
 // The error of fp16's convolutions if products were added in fp16, as AVX512-FP16 does at twice the
 // rate of fp32, and the sum widened to fp32 after every n of them; beside the error of fp16's
-// definition, which adds products in fp32. Of fprop and dgrad the results are rounded to fp16, of
-// wgrad they are fp32.
+// definition, which adds products in fp32. Results of fprop and dgrad are rounded to fp16, those of
+// wgrad are fp32.
 //
 //   error = |a - b| / |b|   of results a, of exact ones b of the same numbers of fp16 (in fp64)
 //

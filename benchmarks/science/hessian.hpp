@@ -13,10 +13,10 @@
 // does while v is still a random vector.)
 //
 // The step is small because of ReLU: where an activation changes its sign between w - h v and
-// w + h v, the difference has a term that grows as 1 / h. Of the 10^7 activations of 4,096 images
-// some do at h = 1e-8, where iteration did not end on one of two networks; at 1e-10 it took 7 to 23
-// products, which are those of automatic differentiation then. In fp64 a gradient's rounding error,
-// about 1e-15 |g|, is divided by 2h, 2e-10.
+// w + h v, the difference has a term that grows as 1 / h. Among the 10^7 activations of 4,096
+// images some do at h = 1e-8, where iteration did not end on one of two networks; at 1e-10 it took
+// 7 to 23 products, which are those of automatic differentiation then. In fp64 a gradient's
+// rounding error, about 1e-15 |g|, is divided by 2h, 2e-10.
 #pragma once
 
 #include <cmath>

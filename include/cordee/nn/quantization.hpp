@@ -149,7 +149,7 @@ struct quantization_options {
     expects(freeze_ranges_at == freeze_ranges_at,
             "quantization.freeze_ranges_at is NaN: give an epoch, or infinity for never");
   }
-  /// Adds the inputs x of layer k, whose range is `range`. Of the n numbers, `filling` are zeros
+  /// Adds the inputs x of layer k, whose range is `range`. `filling` of the n numbers are zeros
   /// that pad blocks of channels and are not counted.
   void observe(std::size_t k, const ops::real_range& range, std::size_t n, const float* x,
                cpu::stream s, std::size_t filling = 0) {

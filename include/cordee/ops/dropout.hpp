@@ -47,8 +47,8 @@ struct dropout_numbers {
   }
 };
 
-/// y <- dropout of x, (samples, numbers), fewer than 2^31 in all; x may be y. Of dy it is the
-/// gradient.
+/// y <- dropout of x, (samples, numbers), fewer than 2^31 in all; x may be y. Applied to dy it
+/// gives the gradient.
 template <Number N>
 struct dropout_op {
   dropout_numbers random;

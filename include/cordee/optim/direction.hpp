@@ -35,7 +35,7 @@ momentum_form direction_momentum(const O& optimizer) {
   return form;
 }
 
-/// Gradient <- direction. Of the wrapper's slots the first is its own, the others the direction's.
+/// Gradient <- direction. The wrapper's first slot is its own, the others are the direction's.
 template <class O, class Real, class D, int Slots>
 void write_direction_of(const O& optimizer, const optimizer_view<Real, D, Slots>& v,
                         const step_info& info, typename D::stream s) {

@@ -91,7 +91,7 @@ struct one_bit_body {
 
 }  // namespace detail::optim
 
-/// Adam whose momentum is exchanged compressed, under a second moment that stays.
+/// Adam whose momentum is exchanged compressed, with a frozen second moment.
 struct one_bit_adam {
   static constexpr agreement needs = agreement::exact;  ///< Steps on a mean.
   static constexpr int slots = 2;                       ///< The moments m and v.
@@ -113,15 +113,15 @@ struct one_bit_adam {
   /// more, else usage_error. Default: as DeepSpeed.
   double weight_decay = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
-  /// Where the warm-up ends, that of the reducer's two_stage too. Unit: epochs. Range: finite, 0 or
-  /// more, else usage_error.
+  /// Epoch at which the warm-up ends, also in the reducer's two_stage. Unit: epochs. Range: finite,
+  /// 0 or more, else usage_error.
   double start_epoch = 1;
 
   /// Whether the ranks exchange momenta in this step.
   [[nodiscard]] CORDEE_HOST_DEVICE bool compresses(const step_info& info) const {
     return info.epoch >= start_epoch;
   }
-  /// Proposes the gradient, or the rank's own momentum in its place.
+  /// Proposes the gradient or, after the warm-up, the rank's own momentum.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -133,7 +133,7 @@ struct one_bit_adam {
                                                               static_cast<Real>(1 - beta1)});
     return v.grads;
   }
-  /// Updates m, v in the warm-up, and w.
+  /// Updates m, during warm-up v, and w.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

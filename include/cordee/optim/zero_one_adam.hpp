@@ -97,7 +97,7 @@ struct zero_gradient {
 
 }  // namespace detail::optim
 
-/// Adam with a second moment that is updated ever more seldom, then local steps between compressed
+/// 0/1 Adam: the second moment is updated ever more rarely, then local steps run between compressed
 /// exchanges; see the header's top.
 struct zero_one_adam {
   /// A rank steps on its own gradient; weights differ between exchanges.
@@ -123,21 +123,21 @@ struct zero_one_adam {
   /// more, else usage_error. Default: as DeepSpeed.
   double weight_decay = 0;
   kinds decay_on = kind::weight;  ///< Kinds of segments that decay; the others have weight decay 0.
-  /// The last step, from 0, in which v may be updated; local steps begin behind it. Unit: steps,
-  /// skipped ones included. Range: 0 or more, else usage_error. Default: as DeepSpeed. It is best
-  /// the end of the learning rate's warm-up.
+  /// Last step, from 0, in which v may be updated; local steps follow. Unit: steps, including
+  /// skipped ones. Range: 0 or more, else usage_error. Default: as DeepSpeed. Best set to the end
+  /// of the learning rate's warm-up.
   std::int64_t var_freeze_step = 100000;
   /// Variance steps after which their interval doubles; kappa in the paper. Range: 1 or more, else
   /// usage_error. Default: as DeepSpeed.
   std::int64_t var_update_scaler = 16;
-  /// Local steps after which the interval of exchanges doubles. Unit: steps. Range: 1 or more, else
-  /// usage_error. Default: as DeepSpeed.
+  /// Local steps after which the interval between exchanges doubles. Unit: steps. Range: 1 or more,
+  /// else usage_error. Default: as DeepSpeed.
   std::int64_t local_step_scaler = 32678;
-  /// Largest interval of exchanges; H in the paper. Unit: steps. Range: 1 or more, else
+  /// Largest interval between exchanges; H in the paper. Unit: steps. Range: 1 or more, else
   /// usage_error. Default: as DeepSpeed.
   std::int64_t local_step_clipper = 16;
 
-  /// Whether v still changes in this step or later ones, so that ranks step alike.
+  /// Whether v still changes in this step or later ones, so that all ranks make the same step.
   [[nodiscard]] bool steps_alike(const step_info& info) const {
     return info.step <= var_freeze_step;
   }
@@ -146,7 +146,7 @@ struct zero_one_adam {
     return steps_alike(info) &&
            detail::optim::in_doubling_intervals(info.step + 1, var_update_scaler);
   }
-  /// The interval of exchanges at this step. Unit: steps.
+  /// Steps between exchanges at this step. Unit: steps.
   [[nodiscard]] std::int64_t exchange_interval(const step_info& info) const {
     if (steps_alike(info)) return 1;
     std::int64_t interval = 1;
@@ -159,17 +159,18 @@ struct zero_one_adam {
   [[nodiscard]] bool exchanges(const step_info& info) const {
     return (info.step + 1) % exchange_interval(info) == 0;
   }
-  /// Whether it is a mean that must be exact.
+  /// Whether this step exchanges a mean that must be exact.
   [[nodiscard]] bool exchanges_exactly(const step_info& info) const {
     return updates_variance(info);
   }
-  /// Whether it is the first sum of steps, to which no residual of gradients belongs.
+  /// Whether this step exchanges the first sum of steps, to which residuals of gradients do not
+  /// apply.
   [[nodiscard]] bool discards_residuals(const step_info& info) const {
     return info.step - 1 == var_freeze_step;
   }
 
-  /// Proposes the gradient; after var_freeze_step makes the rank's own step and proposes the sum of
-  /// steps where one is exchanged.
+  /// Proposes the gradient; after var_freeze_step makes the rank's own step, and proposes the sum
+  /// of steps when it is exchanged.
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
@@ -199,7 +200,7 @@ struct zero_one_adam {
                                           detail::optim::nonzero_epsilon<Real>(epsilon)});
     return v.grads;
   }
-  /// Makes the step by the mean gradient, or that of the ranks' sums of steps.
+  /// Steps by the mean gradient, or by the mean of the ranks' sums of steps.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -214,7 +215,7 @@ struct zero_one_adam {
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     for_each(s, v.segments.size(), detail::optim::rate_sum_op{nullptr, v.numbers.data});
   }
-  /// a <- w, and no learning rates.
+  /// a <- w; resets the sum of learning rates.
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp, device/gpu_kernel.hpp

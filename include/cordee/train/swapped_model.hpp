@@ -103,13 +103,13 @@ class resident_model;
 template <class Run>
 class swapped_trainer;
 
-/// Models of which at most one at a time is in the device's memory. Outlives them.
+/// Models of which at most one at a time is in device memory. The group must outlive them.
 template <Device D>
 class swap_group {
  public:
-  explicit swap_group(const D& device) : device_(device) {}      ///< Of models on this device.
+  explicit swap_group(const D& device) : device_(device) {}      ///< For models on this device.
   [[nodiscard]] const D& get_device() const { return device_; }  ///< The device.
-  /// Name of the model that is resident; empty: none is.
+  /// Name of the resident model; empty if there is none.
   [[nodiscard]] std::string resident() const { return residency_.name(); }
 
  private:
@@ -121,7 +121,7 @@ class swap_group {
   detail::train::residency residency_;
 };
 
-/// A model whose weights are in the host's memory, and on the device in the scope of make_resident.
+/// A model whose weights are in host memory, and on the device within the scope of make_resident.
 template <Model M>
 class swapped_model {
   static_assert(
@@ -132,9 +132,10 @@ class swapped_model {
  public:
   using model_type = M;                        ///< The model.
   using device = typename M::device;           ///< Where it computes.
-  using Real = typename M::precision::master;  ///< Number of its weights.
+  using Real = typename M::precision::master;  ///< Type of its weights.
 
-  /// Owns the model, whose first weights are those of `seed`. @throws usage_error without a name.
+  /// Owns the model, whose initial weights are drawn from `seed`. @throws usage_error without a
+  /// name.
   swapped_model(swap_group<device>& group, std::string name, M model, std::uint64_t seed = 0)
       : group_(group),
         name_(std::move(name)),
@@ -147,23 +148,24 @@ class swapped_model {
   swapped_model(const swapped_model&) = delete;
   swapped_model& operator=(const swapped_model&) = delete;
 
-  /// While the returned object lives, the model is on the device; work is submitted to `s`.
-  /// @throws usage_error, naming both, while another model of the group is resident, or this one.
+  /// While the returned object exists, the model is on the device; work is submitted to `s`.
+  /// @throws usage_error that names both models while another model of the group, or this one, is
+  /// resident.
   [[nodiscard]] auto make_resident(typename device::stream s) {
     return detail::train::resident_model<swapped_model>(*this, s);
   }
   /// The model, whose members may change.
   [[nodiscard]] M& model() { return model_; }
   [[nodiscard]] const std::string& name() const { return name_; }  ///< As given.
-  /// Bytes of weights in the host's memory, which a swap uploads to a GPU.
+  /// Bytes of weights in host memory, which a swap uploads to a GPU.
   [[nodiscard]] std::size_t swapped_bytes() const { return plane_size_ * sizeof(Real); }
-  /// Bytes of the device while the model is resident, without activations.
+  /// Device memory while the model is resident, without activations, in bytes.
   [[nodiscard]] std::size_t resident_bytes() const {
     std::size_t packed = 0;
     if constexpr (requires { model_.packed_bytes(); }) packed = model_.packed_bytes();
     return swapped_bytes() + packed;
   }
-  /// One line for logs: what is held, and what a swap moves.
+  /// One line for logs: what is held, and what a swap copies.
   [[nodiscard]] std::string describe() const {
     using detail::core::grouped;
     if constexpr (device::host_memory)

@@ -40,18 +40,19 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// Trains a model, which must outlive it, with an optimizer, a schedule and a reducer, and owns the
-/// arena. Construction is collective: all ranks get rank 0's weights. See run_operations.hpp.
+/// arena. Construction is collective: rank 0's weights are copied to all ranks. See
+/// run_operations.hpp.
 template <Model M, class O, class S, class R>
 class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
   using model_type = M;                        ///< The model.
   using precision = typename M::precision;     ///< The model's precision.
-  using Real = typename precision::master;     ///< Number of master weights, gradients and slots.
+  using Real = typename precision::master;     ///< Type of master weights, gradients and slots.
   using device = typename M::device;           ///< Where the model computes.
   using stream = typename device::stream;      ///< A queue of the device's work.
   using batch_type = detail::nn::batch_of<M>;  ///< A micro-batch of the model.
-  using span = span_on<Real, device>;          ///< Numbers in the device's memory.
-  /// Whether every rank's accept() gets the same gradient, the exact mean.
+  using span = span_on<Real, device>;          ///< Numbers in device memory.
+  /// Whether accept() gets the same gradient on every rank, the exact mean.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
   /// Whether ranks may hold different weights: the optimizer or the reducer is not exact.
   static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
@@ -62,9 +63,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   static_assert(detail::comm::has_reducer_members<R, Real, device>());
   static_assert(detail::schedule::has_schedule_members<S>());
 
-  /// Makes the arena, and initializes the weights. @throws usage_error for an option or a
-  /// hyper-parameter out of its range; error where ranks have other settings, and where momentum
-  /// diverges on the topology. What one rank throws ends the run on the others.
+  /// Makes the arena, and initializes the weights. @throws usage_error for an option or
+  /// hyper-parameter out of its range; error if ranks have other settings, or if momentum diverges
+  /// on the topology. An exception on one rank ends the run on the others.
   [[gnu::cold]] trainer(M& model, O optimizer, S schedule, R reducer,
                         trainer_options options = {}) try
       : model_(model),
@@ -96,23 +97,23 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   using detail::train::run_operations<trainer>::step;
-  /// One update from this rank's micro-batches. `epoch` is the position in the schedule;
-  /// meanwhile() runs on the host while the device computes or ranks exchange, maybe before the
-  /// weights change. Collective; throws on every rank when one fails, and then weights and slots
-  /// may be those of half a step.
+  /// Makes one update from this rank's micro-batches. `epoch` is the position in the schedule;
+  /// meanwhile() runs on the host while the device computes or ranks exchange, possibly before the
+  /// weights change. Collective; if one rank throws, all do, and weights and slots may then be
+  /// those of half a step.
   template <std::invocable F = detail::train::no_work>
   detail::train::step_outcome step(std::span<const batch_type> micro, double epoch,
                                    const F& meanwhile = {}) {
     return abort_peers_on_throw([&] { return take_step(micro, epoch, meanwhile); });
   }
 
-  /// f(); if it throws, aborts the peers with the reason and rethrows.
+  /// Runs f(); if it throws, aborts the peers with the reason and rethrows.
   template <class F>
   auto abort_peers_on_throw(const F& f) {
     return exchange_.abort_peers_on_throw(state_.progress.step, f);
   }
 
-  /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
+  /// Broadcasts rank 0's weights; optimizer state is unchanged. Collective.
   void adopt_weights() {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
     if constexpr (requires { model_.constant_bytes(); })  // of a framework's module
@@ -122,12 +123,13 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::nn::pack_restored(model_, weights(), packed_parameters_, {}, stream_);
   }
 
-  /// What changes from step to step beside the planes. Collective: no rank may be in a step.
+  /// State that changes from step to step besides the planes. Collective: no rank may be in a step.
   [[nodiscard]] detail::train::run_state state() {
     if constexpr (detail::nn::HasModelState<M>) state_.model = model_.state(packed_parameters());
     return detail::train::collect_state<Real>(state_, schedule_, reducer_, exchange_, stream_);
   }
-  /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
+  /// Continues from `state`, with planes restored before; the next fit seeks its loader.
+  /// Collective.
   void restore(const detail::train::run_state& state) {
     detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_, stream_);
     state_ = {state.progress, state.scale, detail::train::to_resume(state.fit)};
@@ -138,29 +140,30 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// The model, whose members may change between steps.
   [[nodiscard]] M& model() { return model_; }
-  /// The trainer's copy; of `on_host` the optimizer inside.
+  /// The trainer's copy; for `on_host`, of the optimizer inside.
   [[nodiscard]] const auto& optimizer() const { return detail::optim::placed(optimizer_); }
   /// The trainer's copy of the schedule, which observations change.
   [[nodiscard]] S& schedule() { return schedule_; }
   [[nodiscard]] const S& schedule() const { return schedule_; }     ///< The trainer's copy.
   [[nodiscard]] const R& reducer() const { return reducer_; }       ///< The trainer's copy.
   [[nodiscard]] const auto& comm() const { return reducer_.comm; }  ///< The reducer's communicator.
-  /// The options in use: `overlap` may have been turned off.
+  /// The options in use: the trainer may have turned `overlap` off.
   [[nodiscard]] const trainer_options& options() const { return options_; }
-  /// The weights as kernels read them.
+  /// The weights in the form that kernels read.
   [[nodiscard]] auto& packed_parameters() { return planes_.resident(packed_parameters_); }
   [[nodiscard]] stream compute() const { return stream_; }  ///< The stream of the steps' work.
-  /// Ranges of the arena that are exchanged as one, in the order in which they become ready.
+  /// Ranges of the arena that are exchanged at once, in the order in which they become ready.
   [[nodiscard]] auto buckets() const { return exchange_.buckets(); }
   /// All segments: trainable ones first, then the running statistics.
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
-  /// Updates so far, skipped ones included.
+  /// Number of updates so far, including skipped ones.
   [[nodiscard]] std::int64_t steps_taken() const { return state_.progress.step; }
-  /// What fit keeps between steps.
+  /// State of fit between steps.
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
-  /// Memory of this rank's planes; with `on_host` the device's for gradients, host() has the rest.
+  /// Memory of this rank's planes; with `on_host`, the device's for gradients (host() has the
+  /// rest).
   [[nodiscard]] std::size_t arena_bytes() const { return exchange_.arena_bytes(); }
-  /// What this rank allocates of its device, for micro-batches of so many samples.
+  /// Device memory that this rank allocates, for micro-batches of so many samples.
   [[nodiscard]] detail::train::memory_plan plan_memory(int samples) const {
     return detail::train::plan_memory(model_, packed_parameters_, planes_, exchange_, samples);
   }
@@ -171,7 +174,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
-  /// Gradients as the last step left them. @throws usage_error where frozen layers have none.
+  /// Gradients as the last step left them. @throws usage_error if frozen layers have none.
   [[nodiscard]] span grads() {
     if constexpr (lends) model_.return_gradients();
     return planes_.grads();
@@ -181,17 +184,18 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     if constexpr (lends) model_.return_gradients();
     return planes_.held_grads();
   }
-  /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for another name.
+  /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for an unknown
+  /// name.
   [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
-  /// Gradient of one segment. @throws usage_error for another name, or one without gradient.
+  /// Gradient of one segment. @throws usage_error for an unknown name, or one without gradient.
   [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(held_grads(), name); }
-  /// Slot k of the optimizer. @throws usage_error where frozen layers have none.
+  /// Slot k of the optimizer. @throws usage_error if frozen layers have none.
   [[nodiscard]] span slot(int k) { return exchange_.settled(stream_).slot(k); }
   /// Slot k for trained layers; from k = O::slots on, those of the reducer.
   [[nodiscard]] auto held_slot(int k) { return exchange_.settled(stream_).held_slot(k); }
-  /// Slot k of the reducer. @throws usage_error where frozen layers have none.
+  /// Slot k of the reducer. @throws usage_error if frozen layers have none.
   [[nodiscard]] span reducer_slot(int k) { return exchange_.settled(stream_).reducer_slot(k); }
-  /// With `sharded`: writes the trained layers' numbers of slot k, those of all ranks, to a whole
+  /// With `sharded`: gathers the trained layers' numbers of slot k from all ranks into a whole
   /// plane. Collective.
   void gather_slot(int k, span plane)
     requires detail::comm::ShardsUpdate<R>
@@ -204,7 +208,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   {
     return exchange_.shard();
   }
-  /// With `on_host`: what the host holds, and what is copied.
+  /// With `on_host`: what the host holds and copies.
   [[nodiscard]] const auto& host() const
     requires detail::optim::UpdatesOnHost<O>
   {
@@ -212,8 +216,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
   /// Running statistics, the tail of the weights.
   [[nodiscard]] span statistics() { return planes_.statistics(); }
-  /// Quantiles of the last update's trust ratios; none if nothing adapts, or its gradient was not
-  /// finite. Blocks the host.
+  /// Quantiles of the last update's trust ratios; none if nothing adapts, or if its gradient was
+  /// not finite. Blocks the host.
   [[nodiscard]] auto trust_ratios() {
     return detail::train::ratios(optimizer_, planes_, out_.info, stream_);
   }

@@ -30,16 +30,16 @@ struct hierarchical : exact_method<hierarchical<Communicator>, Communicator> {
   /// Which ranks share a node. Range: sizes that add up to the number of ranks, else usage_error.
   nodes node_layout;
 
-  /// `layout` becomes `node_layout`; usage_error comes from the first use.
+  /// Sets `node_layout`, which is checked at its first use.
   explicit hierarchical(Communicator communicator, nodes layout)
       : exact_method<hierarchical, Communicator>{{communicator}}, node_layout(std::move(layout)) {}
 
-  /// A child's vector, where the transport has no fused add.
+  /// Scratch for a child's vector, unless the transport has a fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  /// The number of nodes.
+  /// Number of nodes.
   [[nodiscard]] int chunks(std::size_t) const { return node_layout.count(this->comm.size()); }
 
   /// One line for logs.

@@ -22,7 +22,7 @@ template <class Communicator>
 struct native : reducer_base<Communicator> {
   /// The mean, with the same bits on every rank.
   static constexpr agreement offers = agreement::exact;
-  /// Whether the transport has the halves of its mean: `sharded{native{comm}}`.
+  /// Whether the transport has both halves of its mean, for `sharded{native{comm}}`.
   static constexpr bool can_shard = detail::comm::HasOwnRange<Communicator>;
 
   /// 0: the transport has its own memory.
@@ -43,7 +43,8 @@ struct native : reducer_base<Communicator> {
     this->comm.enqueue_mean(m.values, s);
   }
 
-  /// The numbers of a message of n whose mean reduce_scatter() leaves: the transport's choice.
+  /// The numbers of an n-number message whose mean reduce_scatter() leaves here: the transport's
+  /// choice.
   [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const
     requires can_shard
   {

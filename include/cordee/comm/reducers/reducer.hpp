@@ -49,7 +49,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// A constant value, with the members at the header's top. mix() is written as if it were
-/// synchronous: overlap with backward is the courier's. Memory that must outlive a step (error
+/// synchronous: the courier overlaps it with backward. Memory that must outlive a step (error
 /// feedback, last received weights) is declared as `slots` and arrives with the message. A mean is
 /// divided by the number of ranks exactly once.
 template <class R, class Real, class D>
@@ -64,7 +64,8 @@ concept ReducerOn = std::copyable<R> && TransportOn<typename R::communicator_typ
                       { r.mix(m, info, s) } -> std::same_as<void>;
                     };
 
-/// Base of a reducer that is an aggregate, my_reducer{comm}: a derived one declares what differs.
+/// Base of a reducer that is an aggregate, my_reducer{comm}: a derived reducer declares what
+/// differs.
 template <class Communicator>
 struct reducer_base {
   /// See ReducerOn, as for all members.
@@ -77,7 +78,7 @@ struct reducer_base {
   Communicator comm;  ///< The ranks that mix.
 };
 
-/// What a reducer keeps on this rank beside its slots, such as an asynchronous server's weights.
+/// State of a reducer on this rank besides its slots, such as an asynchronous server's weights.
 struct reducer_state {
   std::vector<double> numbers;         ///< Such as weights; a double holds the bits of a float.
   std::vector<std::int64_t> counters;  ///< Such as versions.

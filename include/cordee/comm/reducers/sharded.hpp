@@ -68,11 +68,11 @@ struct half_wire {
 
 }  // namespace detail::comm
 
-/// A reducer of whose mean each rank keeps and updates its part.
+/// Shards the update: each rank keeps and updates its part of the reducer's mean.
 template <class R>
 struct sharded {
   using communicator_type = typename R::communicator_type;  ///< See ReducerOn.
-  /// The exact mean, of which each rank steps on its range; all ranks then get all weights.
+  /// The exact mean: each rank steps on its range, then all weights are gathered on all ranks.
   static constexpr agreement offers = agreement::exact;
   static constexpr bool lossless = true;       ///< The wire keeps every bit.
   static constexpr int slots = 0;              ///< No memory of the reducer outlives a step.
@@ -86,9 +86,9 @@ struct sharded {
                 "everything");
 
   R reducer;  ///< The reducer inside: one with `can_shard`; others do not compile.
-  /// Whether the master weights are sharded, too: the gradients take the place of the weights from
-  /// backward to the end of a step. Range: false for models that read the plane of weights in a
-  /// pass and where layers are frozen, else usage_error.
+  /// Whether to shard the master weights, too: the gradients replace the weights from backward to
+  /// the end of a step. Range: false for models that read the weight plane in a pass and with
+  /// frozen layers, else usage_error.
   bool masters = false;
   communicator_type comm = reducer.comm;  ///< State: the communicator of `reducer`.
 
@@ -98,7 +98,7 @@ struct sharded {
     const auto p = static_cast<std::size_t>(comm.size());
     return reducer.template scratch<Real>(n + p * detail::comm::shard_unit);
   }
-  /// The numbers of a message of n, a multiple of 64, whose mean this rank holds after mix().
+  /// The numbers of an n-number message, a multiple of 64, whose mean this rank holds after mix().
   [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const {
     if (comm.size() == 1) return {0, n};
     if constexpr (detail::comm::HasHalves<R>) {

@@ -28,17 +28,17 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 struct mpi_options {
-  /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
-  /// `milliseconds::max()`, it is a hundred years. All ranks, and a message in flight, then have
-  /// the same time to end, at most ten seconds; after that the ranks are killed.
+  /// How long a rank waits for another before it ends the run with an error that names that rank.
+  /// Unit: milliseconds. Range: above 0, else usage_error. More than a hundred years, as
+  /// `milliseconds::max()`, counts as a hundred years. All ranks, and a message in flight, then
+  /// have as long again to end, at most ten seconds; after that the ranks are killed.
   std::chrono::milliseconds deadline{120'000};
-  /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
+  /// Whether ranks of a machine may share a GPU if it has fewer GPUs than ranks.
   bool share_gpus = false;
 };
 }  // namespace detail::comm
 
-/// The communicator of one rank of `mpi::launch`.
+/// Communicator of one rank of `mpi::launch`.
 class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
   using base = detail::comm::process_handle<mpi, detail::comm::mpi_world>;
   friend base;
@@ -46,18 +46,18 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
  public:
   /// The transport's name in messages.
   static constexpr std::string_view name = "mpi";
-  /// The default size of a bucket: the first power of two with 0.9 of the rate of 16 MiB, by a ring
+  /// Default bucket size: the first power of two that reaches 0.9 of the rate of 16 MiB, by a ring
   /// of two ranks.
   static constexpr std::size_t bucket_bytes = std::size_t{8} << 20;
 
   using options = detail::comm::mpi_options;  ///< Options of launch().
 
-  /// Runs f(comm) in this process, one of those that mpirun or srun has started, with its share of
-  /// the node's cores as workers, and returns when all ranks have ended. A GPU made there without
-  /// an ordinal is the one of the rank's number on its node. If one throws, the others
-  /// stop at their next exchange, and the first failure is thrown: as error by the lowest rank,
-  /// "rank 2: ...", and as aborted by the others, whose programs need not print it. Kills a rank
-  /// that does not end within the grace period after that (options), by MPI_Abort.
+  /// Runs f(comm) in this process, which mpirun or srun has started, with its share of the node's
+  /// cores as workers, and returns when all ranks have ended. A GPU created there without an
+  /// ordinal is that of the rank's number on its node. If a rank throws, the others stop at their
+  /// next exchange, and the first failure is thrown: as error by the lowest rank, "rank 2: ...",
+  /// and as aborted by the others, whose programs need not print it. A rank that does not end
+  /// within the grace period after that (options) is killed by MPI_Abort.
   template <class F>
   static void launch(const F& f, options o = {}) {
     const auto world = std::make_shared<detail::comm::mpi_world>(
@@ -66,7 +66,7 @@ class mpi : public detail::comm::process_handle<mpi, detail::comm::mpi_world> {
   }
 
   using base::exchange;
-  /// Host memory.
+  /// Exchange of host memory.
   /// @throws usage_error for a message of 2 GiB or more, or a peer that does not exist; error if
   /// the run fails.
   template <Device D>

@@ -37,48 +37,48 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail::comm {
 
 struct nccl_options {
-  /// How long a rank waits for another one before it ends the run with an error that names it.
-  /// Unit: milliseconds. Range: above 0, else usage_error. From a hundred years on, as with
-  /// `milliseconds::max()`, it is a hundred years. What is in flight on the GPU, and then the
-  /// other ranks, have the same time to end, at most ten seconds; after that this rank ends. Where
-  /// rank 0 has died, those that need not print the cause may wait twice as long for the one that
+  /// How long a rank waits for another before it ends the run with an error that names that rank.
+  /// Unit: milliseconds. Range: above 0, else usage_error. More than a hundred years, as
+  /// `milliseconds::max()`, counts as a hundred years. Work in flight on the GPU, and then the
+  /// other ranks, have as long again to end, at most ten seconds; after that this rank ends. If
+  /// rank 0 has died, ranks that need not print the cause may wait twice as long for the one that
   /// prints it.
   std::chrono::milliseconds deadline{120'000};
-  /// The GPU of this rank; if negative, the one of its local rank. Range: a GPU that is visible to
-  /// this process and that no other rank has, else error.
+  /// GPU of this rank; if negative, that of its local rank. Range: a GPU visible to this process
+  /// that no other rank uses, else error.
   int device = -1;
 };
 
 }  // namespace detail::comm
 
-/// The communicator of one rank of `nccl::launch`.
+/// Communicator of one rank of `nccl::launch`.
 class nccl {
  public:
   /// See TransportOn.
   static constexpr bool blocks_host = true;
   /// The transport's name in messages.
   static constexpr std::string_view name = "nccl";
-  /// PyTorch's DistributedDataParallel's (bucket_cap_mb); not measured here.
+  /// As PyTorch's DistributedDataParallel (bucket_cap_mb); not measured here.
   static constexpr std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// NCCL requires that every rank launches the operations of all its communicators in one order,
-  /// which two threads do not keep (user's guide 2.30, "Using multiple NCCL communicators
+  /// NCCL requires every rank to launch the operations of all its communicators in one order, which
+  /// two threads would not keep (user's guide 2.30, "Using multiple NCCL communicators
   /// concurrently"): nccl/world.hpp.
   static constexpr bool concurrent_contexts = false;
 
   using options = detail::comm::nccl_options;  ///< Options of launch().
 
-  /// Runs f(comm) in this process, one of those that torchrun, mpirun or srun has started, with the
-  /// GPU of its local rank as the current one and its share of the node's cores as workers, and
-  /// returns when all ranks have ended. If one throws or dies, the others stop at their next
-  /// operation, and the first failure is thrown: as error by the lowest rank that ends, "rank 2:
-  /// ...", and as aborted by the others, whose programs need not print it. While rank 0's process
-  /// is stopped, no rank learns which others end, and each throws error; so does each that cannot
-  /// reach the port at which rank 1, or the lowest that lives, listens when rank 0 has died.
+  /// Runs f(comm) in this process, which torchrun, mpirun or srun has started, with the GPU of its
+  /// local rank as the current one and its share of the node's cores as workers, and returns when
+  /// all ranks have ended. If a rank throws or dies, the others stop at their next operation, and
+  /// the first failure is thrown: as error by the lowest surviving rank, "rank 2: ...", and as
+  /// aborted by the others, whose programs need not print it. While rank 0's process is stopped, no
+  /// rank learns which others survive, and each throws error; so does each that cannot reach the
+  /// port of rank 1, or of the lowest survivor, when rank 0 has died.
   template <class F>
   static void launch(const F& f, options o = {}) {
     launch(f, rendezvous_tcp{}, o);
   }
-  /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}, rendezvous_comm{an mpi
+  /// Same, with another rendezvous: rendezvous_file{"/shared/run-17"}, rendezvous_comm{an mpi
   /// communicator}.
   template <class F, detail::comm::Rendezvous R>
   static void launch(const F& f, const R& rendezvous, options o = {}) {
@@ -91,19 +91,19 @@ class nccl {
     detail::comm::run_rank(*world, [&] { f(nccl{world, detail::comm::reducer_context}); });
   }
 
-  /// This process's number, from 0.
+  /// Rank of this process, from 0.
   [[nodiscard]] int rank() const { return world_->rank(); }
-  /// How many processes the run has.
+  /// Number of processes in the run.
   [[nodiscard]] int size() const { return world_->size(); }
-  /// The same ranks on context k (comm/transports/transport.hpp). The first transfer on the context
-  /// of requests or of replies makes its NCCL communicator, and waits for that of every rank.
+  /// The same ranks on context k (comm/transports/transport.hpp). The first transfer on the request
+  /// or reply context creates its NCCL communicator, and waits for every rank to do so.
   /// @throws usage_error for a context that does not exist.
   [[nodiscard]] nccl duplicate(int k) const {
     expects(k >= 0 && k < detail::comm::context_count, "nccl: no such context");
     return nccl{world_, k};
   }
 
-  /// GPU memory, in the order of the stream; blocks until all messages have arrived.
+  /// Exchange of GPU memory in stream order; blocks until all messages have arrived.
   /// @throws usage_error for a peer that does not exist; error if the run fails.
   template <Device D>
     requires detail::device::CudaStream<typename D::stream>
@@ -112,7 +112,7 @@ class nccl {
     context().exchange(transfers(in), transfers(out), s.handle);
   }
 
-  /// Host memory, staged through the GPU's.
+  /// Exchange of host memory, staged through the GPU's.
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -120,7 +120,7 @@ class nccl {
     detail::comm::nccl_staging(context()).exchange(transfers(in), transfers(out));
   }
 
-  /// Receives into memory of the stream's allocator and adds from there.
+  /// Receives into memory of the stream's allocator, then adds it.
   template <class Real, Device D>
     requires detail::device::StreamAllocator<typename D::stream>
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
@@ -152,13 +152,14 @@ class nccl {
       });
     });
   }
-  /// This rank's numbers of n: a chunk of whole units of 64, of one length for all ranks, as NCCL's
-  /// collectives require; the last rank also has the remainder, fewer than one unit a rank.
+  /// This rank's numbers of n: a chunk of whole units of 64, of equal length on all ranks, as
+  /// NCCL's collectives require; the last rank also has the remainder, fewer than one unit per
+  /// rank.
   [[nodiscard]] detail::comm::number_range own_range(std::size_t n) const {
     return detail::comm::equal_range(n, rank(), size());
   }
   /// This rank's range <- its mean, in place, rounded as in mean(); NCCL may add the summands in
-  /// another order. Blocks until it is complete. The rest is undefined.
+  /// another order. Blocks until complete. The other numbers are undefined.
   template <std::floating_point Real, Device D>
     requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
   void reduce_scatter_mean(span_on<Real, D> x, typename D::stream s) const {
@@ -170,7 +171,7 @@ class nccl {
       });
     });
   }
-  /// x <- every rank's range of it, in place. Blocks until it is complete.
+  /// x <- every rank's range of it, in place. Blocks until complete.
   template <std::floating_point Real, Device D>
     requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
   void all_gather(span_on<Real, D> x, typename D::stream s) const {
@@ -180,8 +181,8 @@ class nccl {
                            [&](auto& c) { c.all_gather(chunks(data, x), on); });
     });
   }
-  /// mean() in the order of the stream, which may be captured in a graph: does not wait for the
-  /// GPU. Requires await_enqueued before the host relies on anything behind it.
+  /// mean() in stream order, which may be captured in a graph: does not wait for the GPU. Requires
+  /// await_enqueued before the host relies on any later work.
   template <std::floating_point Real, Device D>
     requires detail::device::CudaStream<typename D::stream>
   void enqueue_mean(span_on<Real, D> x, typename D::stream s) const {
@@ -195,17 +196,17 @@ class nccl {
   void enqueue_sum(span_on<Real, D> x, typename D::stream s) const {
     if (size() > 1) context().enqueue_all_reduce(x.data, x.size, type<Real>(), ncclSum, s.handle);
   }
-  /// Blocks until pending.is_complete(), or throws what became of the enqueued operations:
-  /// pending.current() is the number of the one that the GPU executes, 0 for none.
+  /// Blocks until pending.is_complete(), or throws the failure of the enqueued operations:
+  /// pending.current() is the number of the operation that the GPU executes, 0 for none.
   template <class Pending>
   void await_enqueued(const Pending& pending) const {
     context().await_enqueued(pending);
   }
 
-  /// So many bytes of ncclMemAlloc, registered until the last copy of the pointer is destroyed, of
-  /// undefined content: for what every rank averages in place again and again, from the same offset
-  /// on. Null with one rank, for zero bytes and before NCCL 2.19.
-  /// @throws error without memory; usage_error for another GPU than the communicator's.
+  /// `bytes` bytes from ncclMemAlloc, with undefined content, registered until the last copy of the
+  /// pointer is destroyed: for memory that every rank averages in place repeatedly, from the same
+  /// offset. Null with one rank, for zero bytes and before NCCL 2.19.
+  /// @throws error if memory is exhausted; usage_error for a GPU other than the communicator's.
   template <Device D>
     requires detail::device::CudaStream<typename D::stream>
   [[nodiscard]] std::shared_ptr<void> allocate_registered(const D& device,
@@ -220,7 +221,7 @@ class nccl {
     return {memory, memory->data()};
   }
 
-  /// Ends the run: every rank that waits now or later throws this cause.
+  /// Ends the run: this cause is thrown on every rank that waits now or later.
   void abort(const char* why) const {
     world_->fail(why);
     world_->end_enqueued(context_);

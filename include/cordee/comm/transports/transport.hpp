@@ -208,7 +208,7 @@ concept AnySource = requires(const T t, std::span<const int> expected) {
 /// start_task(f) runs f() beside the caller, on this rank, once; f may be a function object that
 /// can only be moved, and its call need not be const. join() of what it returns, a T::task, once,
 /// blocks until f has ended. Tasks have the interface of std::thread, but may be joinable() after
-/// join(). Of other communicators a thread does.
+/// join(). For other communicators a thread runs f.
 template <class T>
 concept StartsTasks = requires(const T t, void (*f)()) {
   { t.start_task(f) } -> std::same_as<typename T::task>;

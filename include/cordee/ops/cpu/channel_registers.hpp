@@ -4,7 +4,7 @@
 // The numbers of an activation that a pass processes together.
 //
 // A block of V channels is one register, or a pair of them where V is twice as many, as for bf16 on
-// processors with tiles of 32 channels. Of bf16 in blocks of one register the pair is two pixels.
+// processors with tiles of 32 channels. For bf16 in blocks of one register, the pair is two pixels.
 //
 // A pair of bf16 is loaded and stored as words of 32 bits: its first register has the even
 // channels, the lower halves of the words, and its second one the odd channels. That is one load, a
@@ -130,7 +130,7 @@ struct channel_registers {
     }
     [[gnu::always_inline]] static type masked(const type& x) { return x; }
   };
-  /// The first pixel of two. Of the other one `load` and `masked` return zeros.
+  /// The first pixel of two. For the other one `load` and `masked` return zeros.
   struct first_pixel {
     [[gnu::always_inline]] static type load(const N* from) {
       words both{};

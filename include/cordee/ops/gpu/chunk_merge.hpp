@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The merge of the chunks of a pass over channels on a GPU, at its end and without a launch of its
-// own. Of the blocks of a set of chunks the last one merges the set, and of those the last one
-// merges the group's sets; chunks and sets are added in their order, whichever block is the last.
+// Merges the chunks of a pass over channels on a GPU, at its end and without a separate launch. The
+// last block of a set of chunks merges the set, and the last of these blocks merges the group's
+// sets; chunks and sets are added in their order, whichever block is the last.
 #pragma once
 
 #include <algorithm>

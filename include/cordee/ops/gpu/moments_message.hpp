@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks add up for the mean m and the variance v of all their values, on a GPU. Of n_r values
-// with mean m_r and squared deviations d_r, in fp64:
+// What ranks add up for the mean m and the variance v of all their values, on a GPU. From n_r
+// values per rank with mean m_r and squared deviations d_r, in fp64:
 //
 //   N = sum(n_r),   S = sum(n_r m_r),   Q = sum(d_r + n_r m_r^2)
 //   m = S / N,      v = max(Q / N - m^2, 0)
@@ -53,7 +53,7 @@ struct moments_message {
   }
   [[nodiscard]] CORDEE_DEVICE double count() const { return numbers[size() - 1]; }
   [[nodiscard]] CORDEE_DEVICE double mean(std::size_t c) const { return numbers[c] / count(); }
-  /// Biased. Of a channel with NaN it is NaN.
+  /// Biased variance; NaN for a channel with NaN.
   [[nodiscard]] CORDEE_DEVICE double variance(std::size_t c) const
     requires has_squares
   {

@@ -178,7 +178,7 @@ void with_input_quantization(const quantized_input& to, std::size_t n, const flo
 }
 
 /// Training: quantizes the layer's n inputs, records their range, and fits their scaling with the
-/// running range. Of no inputs nothing.
+/// running range. Does nothing for n = 0.
 template <GpuStream S>
 void quantize_input(std::size_t n, const float* x, const quantized_input& to, S s) {
   using kernel = quantize_input_kernel;

@@ -117,8 +117,8 @@ struct data_description {
   std::fputs(text.c_str(), stderr);
 }
 
-/// Files have the names as JSON, so in UTF-8. Of another name, as a folder may have, the bytes
-/// beyond ASCII are written as "\xe9"; so is a NUL.
+/// Files store the names as JSON, and so in UTF-8. In a name that is not UTF-8, as a folder may
+/// have, bytes beyond ASCII are written as "\xe9"; so is a NUL.
 [[gnu::cold]] name_list in_utf8(const std::convertible_to<std::vector<std::string>> auto& names) {
   name_list all;
   for (const std::string& name : std::vector<std::string>(names)) {

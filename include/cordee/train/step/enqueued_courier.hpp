@@ -62,7 +62,7 @@ trainer_options options_over(const R& reducer, trainer_options o) {
   return o;
 }
 
-/// Used by the thread that computes. Of at most `buckets` buckets a step.
+/// Used by the computing thread, for at most `buckets` buckets a step.
 template <class R, class Real, Device D>
 class courier<R, Real, D, true> {
  public:

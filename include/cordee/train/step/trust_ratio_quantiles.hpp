@@ -36,8 +36,8 @@ const auto& innermost(const O& optimizer) {
     return optimizer;
 }
 
-/// That of a segment, at its learning rate: f(optimizer, learning rate). Of groups that of its
-/// group, if its updates are not multiplied by 0.
+/// Calls f(optimizer, learning rate) for a segment, with its own learning rate; with parameter
+/// groups, for the group's optimizer, unless its updates are multiplied by 0.
 template <class O, class F>
 void for_optimizer_of(const O& outer, const segment& s, double learning_rate, const F& f) {
   if constexpr (requires { outer.optimizer; })

@@ -6,7 +6,7 @@
 //
 //   dw[s, b, c] += sum over pixels t of  x[s, t, c] dy[b, t]
 //
-// `wgrad_tile` sums one tap, or three window rows of an image of few channels. Of the 3x3 window
+// `wgrad_tile` sums one tap, or three window rows of an image of few channels. For the 3x3 window
 // with padding 1, `wgrad_tile_rows3x3` sums the three taps of a row and `wgrad_tile_image3x3`, for
 // few channels, all nine, on the input in place: a pixel of zeros is read for pixels outside the
 // image (rows3x3.hpp). X is the type of x and dy: that of the sums, or a pair of bf16 of two
