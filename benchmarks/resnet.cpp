@@ -5,7 +5,7 @@
 // training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
 // and backward counts as two forwards. With --lines it prints `cordee/name seconds` instead, for
 // benchmarks/compare_torch.sh; there, packing the weights is part of the forward pass. --precisions
-// takes the training step in fp32, bf16 and fp16 by turns instead; with --lines, both networks in
+// takes the training step in fp32, bf16 and fp16 in turn instead; with --lines, both networks in
 // bf16 alone.
 #include <algorithm>
 #include <array>

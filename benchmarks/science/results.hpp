@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The results of an experiment's runs, one line of CSV each, so that an experiment which is
-// interrupted goes on where it was: a run whose line is there is not repeated.
+// interrupted continues where it was: a run whose line is there is not repeated.
 #pragma once
 
 #include <chrono>

@@ -128,15 +128,15 @@ std::string learning_rate_change(const train::run_state& saved, Run& run) {
 }
 
 /// Whether a checkpoint's precision is this run's. Version 0.1.0 gave weights of 3, 5, 6, 7 and 8
-/// bits one name, so that its checkpoints go on in each of them.
+/// bits one name, so that its checkpoints continue in each of them.
 inline bool same_precision(const std::string& saved, const std::string& own) {
   constexpr std::string_view low_bits = "int8, weights of ";
   return saved == own || (saved == "int8, weights of fewer bits" && own.starts_with(low_bits) &&
                           own[low_bits.size()] != '2' && own[low_bits.size()] != '4');
 }
 
-/// Throws error, with the first difference, unless the described run can go on as `run`. Returns a
-/// line for each difference that changes bits but not what the numbers mean.
+/// Throws error, with the first difference, unless the described run can continue as `run`. Returns
+/// a line for each difference that changes bits but not what the numbers mean.
 template <class Run>
 std::string expect_compatible(const nlohmann::json& saved, const train::run_state& state, Run& run,
                               const std::string& path) {

@@ -255,7 +255,7 @@ class memory_checkpoint {
                    comm.size(), static_cast<long long>(step_), holders.size());
     return true;
   }
-  // What all ranks go on with.
+  // What all ranks continue with.
   template <class Run, class IsHolder>
   [[gnu::cold]] void receive_planes(Run& run, memory& next, const std::vector<int>& holders,
                                     const IsHolder& is_holder) {

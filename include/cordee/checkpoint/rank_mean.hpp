@@ -67,8 +67,8 @@ std::string rank_change(int saved, Run& run) {
                   forgets_factors ? "; the preconditioner's factors are computed anew" : "", "\n");
 }
 
-/// The state with which every rank goes on: that of the rank which has applied most steps, and the
-/// smallest loss scale. Requires at least one.
+/// The state from which every rank continues: that of the rank which has applied most steps, and
+/// the smallest loss scale. Requires at least one.
 inline train::run_state merged_state(std::span<const train::run_state> by_rank) {
   const auto fewer = [](const train::run_state& a, const train::run_state& b) {
     return a.progress.applied < b.progress.applied;

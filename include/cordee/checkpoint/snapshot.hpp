@@ -117,7 +117,7 @@ inline std::size_t count_numbers(const io::tensor_file& file) {
 }
 
 /// What a checkpoint holds of one rank: copies of the planes in the host's memory, which another
-/// thread may write while the run goes on, or the planes themselves, which must not change before
+/// thread may write while the run continues, or the planes themselves, which must not change before
 /// they are written.
 template <class Run>
 class snapshot {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run's state, and what a run must share with it to go on, as JSON.
+// A run's state, and what a run must share with it to continue, as JSON.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ Integer to_integer(const nlohmann::json& j) {
 }
 
 /// The member of that name, a count from 0 to 2^53 or to half of the type's numbers, so that it
-/// does not overflow when the run goes on. Throws a std::exception if it is missing or something
+/// does not overflow when the run continues. Throws a std::exception if it is missing or something
 /// else.
 template <class Integer>
 Integer count_at(const nlohmann::json& j, const char* name) {
@@ -222,9 +222,9 @@ nlohmann::json describe_model(const M& model) {
   return j;
 }
 
-/// What a run must share with a checkpoint to go on, for the most part, what it should, and where
-/// it was made. Numbers in its texts have as many digits as give them back or, as an older version
-/// wrote them, six.
+/// What a run must share with a checkpoint to continue, for the most part, what it should, and
+/// where it was made. Numbers in its texts have as many digits as give them back or, as an older
+/// version wrote them, six.
 template <class Run>
 nlohmann::json describe_run(Run& run, bool exact_numbers = true) {
   const core::exact_numbers all_digits(exact_numbers);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Weights in page-locked host memory, in blocks that are uploaded by turns to two slots of device
+// Weights in page-locked host memory, in blocks that are uploaded in turn to two slots of device
 // memory, each while the block before it computes:
 //
 //   uploads    0 1   2   3

@@ -35,7 +35,7 @@ struct block_stack {
   }
 };
 
-/// A block whose activations are on the device by turns.
+/// A block whose activations share the device's memory with others in turn.
 struct ring_block {
   buffer_sizes begin, size;  // of its memory
   buffer_sizes before;       // of the blocks before it

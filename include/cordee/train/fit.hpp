@@ -256,7 +256,7 @@ template <class Run, class F, class... Callbacks>
     if (reports_epoch) {
       if (reports) (call_epoch(callbacks, e), ...);
       summary.last = e;
-      if (epoch_ends) state.in_epoch = {};  // else a resumed run goes on with the epoch
+      if (epoch_ends) state.in_epoch = {};  // else a resumed run continues with the epoch
       ((stops |= call_epoch_on_all_ranks(callbacks, run, e)), ...);
     }
     ((stops |= call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1))), ...);

@@ -139,7 +139,7 @@ class peer_wait {
     return waited > limits_.control_after && check(now, waited);
   }
 
-  // Throws unless there is reason to go on waiting, or the operation is ready after all: this
+  // Throws unless there is reason to keep waiting, or the operation is ready after all: this
   // thread may have had no core between ready() and now.
   [[gnu::cold]] bool check(wait_timer::clock::time_point now, wait_timer::clock::duration waited) {
     if (timer_.inspection_due(now)) {

@@ -187,7 +187,7 @@ class threads {
     context_.enter_barrier(shared, bytes(x).size, purpose);
     const detail::comm::barrier_guard guard{shared, rank()};
     f(shared);
-    if constexpr (!D::host_memory) s.finish();  // no rank may go on before its copies have ended
+    if constexpr (!D::host_memory) s.finish();  // no rank may continue before its copies have ended
   }
 
   // What the threads of one launch share.

@@ -215,7 +215,7 @@ concept StartsTasks = requires(const T t, void (*f)()) {
 };
 
 /// Each task of a rank has a clock of its own: now() is the caller's in seconds, record() an event
-/// at that time, await(event) lets the caller go on no earlier.
+/// at that time, await(event) lets the caller continue no earlier.
 template <class T>
 concept HasVirtualTime = StartsTasks<T> && requires(const T t, const typename T::event e) {
   { t.now() } -> std::same_as<double>;

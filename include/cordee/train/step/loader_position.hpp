@@ -5,7 +5,7 @@
 //
 // A position is an update of a loader, hence a number of samples of an epoch's permutation. Another
 // number of ranks changes nothing, for updates are counted in global batches. With another global
-// batch the run goes on if an update of the new loader begins at the very sample.
+// batch the run continues if an update of the new loader begins at the very sample.
 //
 // Templates throughout, so that programs which resume no run do not compile this code.
 #pragma once

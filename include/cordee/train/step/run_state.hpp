@@ -95,7 +95,7 @@ struct fit_state : fit_position {
   data_description data{};  // what the weights were trained on
 };
 
-/// Beside the planes all that a run needs to go on with the same bits; of one rank.
+/// Beside the planes all that a run needs to continue with the same bits; of one rank.
 struct run_state {
   train::progress progress{};
   loss_scale scale{};

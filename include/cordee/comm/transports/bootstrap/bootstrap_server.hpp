@@ -12,10 +12,10 @@
 // have joined, nothing listens any more.
 //
 // A hello with another secret is refused: rank 0 prints at once from where it came, and the sender
-// gets one frame that says so, at which a rank ends. The other ranks go on, and wait for that rank
-// until their deadline or their launcher ends them: a stranger's hello looks like that of a rank
-// started with a wrong secret, and must not end a run. If rank 0 has no secret, any process can
-// take a rank or end the run anyway, and then a rank that has one ends all at once. What is no
+// gets one frame that says so, at which a rank ends. The other ranks continue, and wait for that
+// rank until their deadline or their launcher ends them: a stranger's hello looks like that of a
+// rank started with a wrong secret, and must not end a run. If rank 0 has no secret, any process
+// can take a rank or end the run anyway, and then a rank that has one ends all at once. What is no
 // hello gets no answer.
 #pragma once
 

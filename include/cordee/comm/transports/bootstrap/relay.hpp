@@ -166,7 +166,7 @@ class bootstrap_relay {
                                        ", but rank 0 as rank 0 of ", size,
                                        ": start every rank with the same number of ranks")};
     answer(connection, h.rank, mismatch);
-    if (!not_joined().empty()) fail(mismatch);  // a complete run goes on
+    if (!not_joined().empty()) fail(mismatch);  // a complete run continues
     return true;
   }
   void answer(tcp_connection& connection, int rank, const frame& f) {

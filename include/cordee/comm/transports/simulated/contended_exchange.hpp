@@ -54,8 +54,8 @@ class contended_exchange {
     }
   }
 
-  /// Effects: goes on to the next time at which something happens; arrived(send, receive, path) for
-  /// each message. Returns whether there was such a time.
+  /// Advances to the next time at which something happens; arrived(send, receive, path) for each
+  /// message. Returns whether there was such a time.
   template <class F>
   bool advance(const F& arrived) {
     return network_.advance([&](std::size_t id, double time) {

@@ -53,8 +53,8 @@ class contention {
   [[nodiscard]] double next_time() {
     return events_.next_time([this](const event& e) { return is_stale(e); });
   }
-  /// Effects: goes on to the next time at which something happens; arrived(number, time) for each
-  /// message that arrives then. Returns whether there was such a time.
+  /// Advances to the next time at which something happens; arrived(number, time) for each message
+  /// that arrives then. Returns whether there was such a time.
   template <class F>
   bool advance(const F& arrived) {
     const double now = next_time();

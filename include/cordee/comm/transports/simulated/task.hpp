@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a simulated rank's fiber, and why no fiber can go on.
+// The state of a simulated rank's fiber, and why no fiber can continue.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ using simulated_tasks = std::deque<simulated_task>;
                       [&](const simulated_task& t) { return t.rank == rank && !t.ended; });
 }
 
-/// No fiber can go on, and `fiber` waits: for which rank, and for which one that waits. awaited(k):
-/// what fiber k waits for, and which rank's part it is.
+/// No fiber can continue, and `fiber` waits: for which rank, and for which one that waits.
+/// awaited(k): what fiber k waits for, and which rank's part it is.
 template <class F>
 [[nodiscard, gnu::cold]] std::string describe_deadlock(const simulated_tasks& tasks,
                                                        std::size_t fiber, const F& awaited) {

@@ -277,7 +277,7 @@ class simulated_world {
       throw error(concat("rank ", rank, " aborted: ", first_failure.cause()));
   }
 
-  /// Why no fiber can go on, of one that waits.
+  /// Why no fiber can continue, of one that waits.
   [[nodiscard, gnu::cold]] std::string describe_deadlock(std::size_t fiber) const {
     const auto left = [this](int rank) { return has_left(tasks_, rank); };
     const auto awaited = [&](std::size_t id) {

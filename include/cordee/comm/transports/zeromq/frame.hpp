@@ -24,8 +24,8 @@ inline constexpr std::size_t zeromq_chunk = std::size_t{1} << 19;
 inline constexpr int zeromq_queue_length = 16;  // chunks of a connection that libzmq queues
 
 struct zeromq_header {
-  /// data: a chunk, of a sender that goes on; synchronous: of one that waits until all is consumed;
-  /// consumed: the answer. left: the sender has left the run.
+  /// data: a chunk, of a sender that continues; synchronous: of one that waits until all is
+  /// consumed; consumed: the answer. left: the sender has left the run.
   enum type : std::uint8_t { hello, data, synchronous, consumed, left };
 
   std::uint32_t magic = zeromq_magic;

@@ -115,8 +115,8 @@ class zeromq_world {
   /// Whether an exchange has thrown: what ends this rank is no failure of its own.
   [[nodiscard]] bool has_lost_peers() const { return has_lost_peers_; }
   /// Leaves. Returns true when all ranks have left; false, where the run has failed or fails, once
-  /// the others that live have left too, which have a moment for it. For runs that go on in another
-  /// world (elastic.hpp).
+  /// the others that live have left too, which have a moment for it. For runs that continue in
+  /// another world (elastic.hpp).
   [[nodiscard, gnu::cold]] bool leave_or_fail() {
     control_.leave();
     auto failed_since = wait_timer::clock::time_point::max();
