@@ -128,6 +128,7 @@
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/on_host.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
+#include <cordee/optim/one_bit_lamb.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/overlapped.hpp>

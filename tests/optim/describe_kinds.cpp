@@ -19,6 +19,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
+#include <cordee/optim/one_bit_lamb.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/schedule_free.hpp>
@@ -151,6 +152,18 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                                    {.weight_decay = 1},
                                    {.weight_decay = 0.5, .decay_on = kind::bias},
                                    {.start_epoch = 2}});
+  all_described<one_bit_lamb>({}, {{.beta1 = 0.5},
+                                   {.beta2 = 0.5},
+                                   {.epsilon = 1},
+                                   {.weight_decay = 1},
+                                   {.weight_decay = 0.5, .decay_on = kind::bias},
+                                   {.start_epoch = 2},
+                                   {.max_coeff = 2},
+                                   {.min_coeff = 0.5},
+                                   {.coeff_beta = 0.5},
+                                   {.factor_max = 2},
+                                   {.factor_min = 0.25},
+                                   {.factor_threshold = 0.5}});
   all_described<zero_one_adam>({}, {{.beta1 = 0.5},
                                     {.beta2 = 0.5},
                                     {.epsilon = 1},

@@ -111,7 +111,7 @@ TEST_CASE("one_bit_adam: the stages of optimizer and reducer begin in the same e
   };
   CHECK(message(one_bit_adam{.start_epoch = 2}, 2) == "");
   CHECK(contains(message(one_bit_adam{.start_epoch = 2}, 3),
-                 "one_bit_adam::start_epoch must be that of the reducer's two_stage"));
+                 "the optimizer's start_epoch must be that of the reducer's two_stage"));
   CHECK(contains(message(clip{one_bit_adam{.start_epoch = 2}}, 3), "must be that of"));
   CHECK(message(sgd{}, 3) == "");
 }

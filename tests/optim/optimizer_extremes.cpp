@@ -19,6 +19,7 @@
 #include <cordee/optim/lion.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
+#include <cordee/optim/one_bit_lamb.hpp>
 #include <cordee/optim/outer_momentum.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
@@ -90,6 +91,8 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
         local_steps{sgd{.weight_decay = decay}, 2},
         one_bit_adam{.weight_decay = decay, .start_epoch = 0},
         one_bit_adam{.weight_decay = decay, .start_epoch = 1e9},
+        one_bit_lamb{.weight_decay = decay, .start_epoch = 0},
+        one_bit_lamb{.weight_decay = decay, .start_epoch = 1e9},
         zero_one_adam{.weight_decay = decay},
         zero_one_adam{.weight_decay = decay, .var_freeze_step = 0},
         outer_momentum{local_steps{sgd{.weight_decay = decay}, 2}});

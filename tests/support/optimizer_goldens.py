@@ -335,6 +335,39 @@ def zero_one_adam(freeze, var_scaler, step_scaler, clipper, beta1=0.9, beta2=0.9
     return step
 
 
+def one_bit_lamb(start, coeff_beta, most, decay=0.01, beta1=0.9, beta2=0.999, eps=1e-8, limits=(0.01, 10), least=0.5,
+                 threshold=0.1):
+    """DeepSpeed's OnebitLamb: its ratio is an average of LAMB's until step `start`, times a limited factor from there on"""
+    def step(w, g, k, t, lr, s, mix):
+        ranks, n = g.shape
+        m, v, c = s.get("m", np.zeros(n)), s.get("v", np.zeros(n)), s.get("c", 0.0)
+        wd = decay_of(k, decay)
+        if t <= start:
+            g = g.mean(axis=0)
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+            u = m / (np.sqrt(v) + eps) + wd * w[0]
+            wn, un = np.linalg.norm(w[0]), np.linalg.norm(u)
+            ratio = min(max(wn / un, limits[0]), limits[1]) if wn != 0 and un != 0 else 1.0
+            s["c"] = coeff_beta * c + (1 - coeff_beta) * ratio if ratio != 1 else c
+        else:
+            x = beta1 * m + (1 - beta1) * g + s.get("e", 0.0)
+            code = x if ranks == 1 else np.where(x < 0, -1, 1) * np.abs(x).mean(axis=1, keepdims=True)
+            s["e"], new = x - code, code.mean(axis=0)
+            fresh = beta2 * s.get("f", v) + (1 - beta2) * ((new - beta1 * m) / (1 - beta1)) ** 2
+            m, s["f"] = new, fresh
+            own = m / (np.sqrt(v) + eps)
+            u = own + wd * w[0]
+            factor = ((np.sqrt(v) + eps) / (np.sqrt(fresh) + eps)).max()
+            share = min(1.0, np.linalg.norm(own) / np.linalg.norm(u))
+            factor = min(max(factor * share + 1 - share, least), most)
+            last = s.get("last", 1.0)
+            s["last"] = min(max(factor, last * (1 - threshold)), last * (1 + threshold))
+            ratio = c * s["last"]
+        s["m"], s["v"] = m, v
+        return w - lr * ratio * u
+    return step
+
+
 def sgd_step(w, g, k, t, lr, s, mu=0.9):
     s["b"] = mu * s.get("b", 0 * w) + g + decay_of(k, 0.01) * w
     return w - lr * s["b"]
@@ -512,6 +545,7 @@ def main():
         on_ranks("one_bit_adam", ranks, one_bit_adam(3), [0.01] * 3 + [0.002] * 4)
         on_ranks("zero_one_adam", ranks, zero_one_adam(5, 2, 3, 3),
                  [0.01] * 6 + [0.002, 0.001] * 5 + [0.002])
+        on_ranks("one_bit_lamb", ranks, one_bit_lamb(4, 0.5, 4, least=0.75), [0.01] * 4 + [0.02] * 6)
         sharpness_aware("SAM", ranks, falling, 0.1)
         sharpness_aware("ASAM", ranks, falling, 0.5, adaptive=True)
         sharpness_aware("LookSAM", ranks, [0.1] * 5, 0.1, period=2)

@@ -4,7 +4,7 @@
 """Compares optimizers with PyTorch's, timm's, apex's, schedulefree's and DeepSpeed's: forty steps on the toy set T4, in double precision.
 
 apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam and zero_one_adam, with
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam, one_bit_lamb and zero_one_adam, with
 pytorch_optimizer 4.1 muon with its own, too. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
@@ -30,6 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHAPES = {"W1": (2, 2), "b1": (2,), "W2": (1, 2), "b2": (1,)}
 OPTIONAL = {
     "one_bit_adam": "no DeepSpeed with OnebitAdam (0.16 has it)",
+    "one_bit_lamb": "no DeepSpeed with OnebitLamb (0.16 has it)",
     "zero_one_adam": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "zero_one_adam with decay": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "muon{adamw}, pytorch_optimizer": "no pytorch_optimizer",
@@ -151,12 +152,11 @@ def pytorch_optimizers_muon(groups):
                   adamw_betas=(0.9, 0.999), adamw_eps=1e-8)
 
 
-class OnebitAdam:
+class OneBit:
     """DeepSpeed's, of one process, whose communication it leaves out. Its first call of step() makes none."""
 
-    def __init__(self, groups, freeze_step):
-        from deepspeed.runtime.fp16.onebit.adam import OnebitAdam as Theirs
-
+    def __init__(self, groups, module, name, freeze_step):
+        Theirs = getattr(importlib.import_module(f"deepspeed.runtime.fp16.onebit.{module}"), name)
         backend = types.ModuleType("deepspeed.runtime.comm.nccl")  # theirs needs CUDA
         backend.NcclBackend = lambda mpu: types.SimpleNamespace(size=1)
         sys.modules[backend.__name__] = backend
@@ -253,7 +253,8 @@ def oracles():
         lambda p: MuonAdamW(p, nesterov=False, adjust_lr_fn="match_rms_adamw"))
     yield "muon{adamw} in bf16", theirs(lambda p: MuonAdamW(p, in_bf16=True))
     if has_onebit_adam():
-        yield "one_bit_adam", theirs(lambda p: OnebitAdam(p, freeze_step=20))
+        yield "one_bit_adam", theirs(lambda p: OneBit(p, "adam", "OnebitAdam", freeze_step=20))
+        yield "one_bit_lamb", theirs(lambda p: OneBit(p, "lamb", "OnebitLamb", freeze_step=20))
         for name, decay in (("zero_one_adam", 0.0), ("zero_one_adam with decay", 0.01)):
             yield name, theirs(lambda p: ZeroOneAdam(p, var_freeze_step=15, var_update_scaler=3, local_step_scaler=4,
                                                      local_step_clipper=4), decay=decay)

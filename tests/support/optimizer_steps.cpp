@@ -72,6 +72,7 @@ int main() {
   show("muon{adamw}, pytorch_optimizer", muon{adamw{}, matrices(0.01)});
   show("muon{adamw} in bf16", muon{adamw{}, matrices(0.01)});
   show("one_bit_adam", one_bit_adam{.weight_decay = 0.01, .start_epoch = 19});
+  show("one_bit_lamb", one_bit_lamb{.weight_decay = 0.01, .start_epoch = 19});
   for (const double decay : {0.0, 0.01})
     show(decay == 0 ? "zero_one_adam" : "zero_one_adam with decay",
          zero_one_adam{.weight_decay = decay,

@@ -25,7 +25,7 @@ namespace cordee::inline CORDEE_ABI {
 template <class Optimizer>
 struct local_steps {
   static_assert(!detail::optim::compresses_momentum<Optimizer>(),
-                "local_steps: one_bit_adam and zero_one_adam exchange momenta, which local_steps "
+                "local_steps: one_bit_adam and its like exchange momenta, which local_steps "
                 "replaces by weights: wrap adamw, or use zero_one_adam, whose steps are local");
   static constexpr agreement needs = agreement::loose;  ///< Works with any reducer.
   /// The whole local gradient is tested before the local step.

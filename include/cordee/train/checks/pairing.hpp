@@ -8,8 +8,8 @@
 //   are as large as the differences between ranks that gossip is to remove
 //   majority_vote leaves signs of gradients, whose magnitude is the learning rate; differences of
 //   weights have their own
-//   one_bit_adam has an exact mean in its warm-up, whose end is that of the reducer's two_stage;
-//   zero_one_adam in steps of its choice, before which two_stage has no warm-up
+//   one_bit_adam and one_bit_lamb have an exact mean in their warm-up, whose end is that of the
+//   reducer's two_stage; zero_one_adam in steps of its choice, and two_stage then has no warm-up
 //   sharded divides the update of each tensor among ranks, which an optimizer must allow
 #pragma once
 
@@ -59,9 +59,10 @@ void expect_same_stages([[maybe_unused]] const O& optimizer, [[maybe_unused]] co
             "trainer: with zero_one_adam two_stage::start_epoch must be 0: the optimizer chooses "
             "which steps have an exact mean");
   else if constexpr (requires { requires O::compresses_momentum; })
-    expects(optimizer.start_epoch == reducer.start_epoch,
-            "trainer: one_bit_adam::start_epoch must be that of the reducer's two_stage: gradients "
-            "are averaged exactly before it, momenta compressed from there on");
+    expects(
+        optimizer.start_epoch == reducer.start_epoch,
+        "trainer: the optimizer's start_epoch must be that of the reducer's two_stage: gradients "
+        "are averaged exactly before it, momenta compressed from there on");
   else
     expect_same_stages(optimizer.optimizer, reducer);
 }
@@ -118,7 +119,7 @@ struct require_compatible {
                 "optimizers of neighbours have other weights on each rank");
   static_assert(
       !optim::compresses_momentum<O>() || R::lossless || IsTwoStage<R>,
-      "the exact steps of one_bit_adam and zero_one_adam need two_stage{ring{comm}, reducer, "
+      "the exact steps of optimizers that exchange momenta need two_stage{ring{comm}, reducer, "
       "start_epoch} around the compressed reducer");
   static_assert(!optim::UpdatesOnHost<O> || (R::slots == 0 && !comm::ShardsUpdate<R>),
                 "on_host: a reducer's own memory would stay on the GPU, and sharded keeps a rank's "

@@ -13,7 +13,8 @@
 //   preconditioner
 //               sums of kfac's factors, of this rank's layers, between two computations of them
 //   model       what a model keeps beside the planes: adversarial's weights of the step before
-//   optimizer   numbers of each segment, O::segment_numbers: zero_one_adam's sum of learning rates
+//   optimizer   numbers of each segment, O::segment_numbers: zero_one_adam's sum of learning rates,
+//               one_bit_lamb's average ratio and last factor
 //
 // Random numbers are functions of seed, epoch, round and sample (core/random.hpp), hence they have
 // no state. Each rank has its own run_state: counters of applied steps and loss scales differ
