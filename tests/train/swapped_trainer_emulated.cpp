@@ -2,15 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs that leave an emulated GPU between their steps, with the other policies of memory.
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/on_host.hpp>
+#include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/swapped_trainer.hpp>
@@ -88,4 +92,31 @@ TEST_CASE("swapped_trainer: ranks whose update is sharded swap their slots, too"
       for (std::size_t r = 0; r < expected.size(); ++r) CHECK(same_bits(expected[r], swapped[r]));
     }
   }
+}
+
+TEST_CASE(
+    "swapped_trainer: an average on its way to a later step arrives before the planes leave") {
+  const overlapped outer{outer_momentum{local_steps{sgd{}, 2}, {.mixing = 0.5}}, 1};
+  const auto train = [&](threads comm, bool swaps) {
+    const counted_uploads device(1);
+    written_model<fp32, counted_uploads> model{.table = written_table, .on = device};
+    trainer run{model, outer, member_rate, ring{comm}};
+    swap_group group{device};
+    swapped_model teacher{group, "teacher", member_net<counted_uploads>{device}};
+    const swapped_trainer student{group, "student", run};
+    for (int k = 0; k < 6; ++k) {
+      if (comm.rank() == 1)  // rank 0 has posted its buckets long before
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      batch<counted_uploads> one;
+      one.count = 1;
+      one.global_samples = one.ranks = comm.size();
+      one.first_sample = 8 * comm.rank();
+      CHECK(run.step(std::span(&one, 1), k).applied);
+      if (swaps) (void)teacher.make_resident(run.compute());
+    }
+    return weights_on_host(run);
+  };
+  const auto expected = on_ranks(2, [&](threads comm) { return train(comm, false); });
+  const auto swapped = on_ranks(2, [&](threads comm) { return train(comm, true); });
+  for (std::size_t r = 0; r < 2; ++r) CHECK(same_bits(expected[r], swapped[r]));
 }
