@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// 1-bit Adam (Tang et al. 2021): Adam until its second moment has settled, then a momentum that the
-// ranks exchange compressed, with error feedback, under that second moment.
+// 1-bit Adam (Tang et al. 2021): Adam until its second moment has settled; then that moment is
+// frozen, and the ranks exchange momenta, compressed, with error feedback.
 //
 //   before epoch start_epoch     m <- beta1 m + (1 - beta1) g     g: the exact mean gradient
 //                                v <- beta2 v + (1 - beta2) g^2
@@ -12,10 +12,10 @@
 //   trainer{net, one_bit_adam{.start_epoch = 5}, schedule,
 //           two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 5}}
 //
-// As DeepSpeed's OnebitAdam, the moments are not corrected. A sign cannot be zero: where v is zero,
-// since no gradient has ever been, m / (sqrt(v) + epsilon) counts as zero (DeepSpeed's mask).
-// The second stage divides by a v that no longer follows the gradients: begin it behind the warm-up
-// of the learning rate.
+// As in DeepSpeed's OnebitAdam, there is no bias correction. A sign cannot be zero: where v is zero
+// because no gradient has been nonzero, m / (sqrt(v) + epsilon) counts as zero (DeepSpeed's mask).
+// The second stage divides by a v that no longer follows the gradients: start it after the learning
+// rate's warm-up.
 #pragma once
 
 #include <string>

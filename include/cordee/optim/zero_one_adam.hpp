@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// 0/1 Adam (Lu et al. 2022): Adam whose second moment is updated in fewer and fewer steps and then
-// stays; from there on each rank steps alone, and the ranks exchange the sum of their steps,
-// compressed, in fewer and fewer steps. With D = sqrt(v) + epsilon:
+// 0/1 Adam (Lu et al. 2022): Adam whose second moment is updated ever more rarely and then frozen;
+// after that each rank makes local steps, and the ranks exchange the sum of their steps,
+// compressed, ever more rarely. With D = sqrt(v) + epsilon:
 //
 //   steps 0 .. var_freeze_step  m   <- beta1 m + (1 - beta1) g
 //     variance steps            v   <- beta2 v + (1 - beta2) g^2     g: the exact mean gradient
@@ -21,12 +21,12 @@
 //   trainer{net, zero_one_adam{.var_freeze_step = 2000}, schedule,
 //           two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 0}}
 //
-// This is DeepSpeed's ZeroOneAdam. The paper exchanges u from the first step on, and in variance
-// steps the gradient beside it; here each step has one exchange. The moments are not corrected, and
-// where v is zero a step counts as zero, as in one_bit_adam.hpp. Other than in DeepSpeed
-//   - the decay is in no exchange, as it would enter m through u; the paper has no decay;
+// This is DeepSpeed's ZeroOneAdam. The paper exchanges u from the first step on and, in variance
+// steps, also the gradient; here each step has one exchange. There is no bias correction, and where
+// v is zero a step counts as zero, as in one_bit_adam.hpp. Unlike in DeepSpeed
+//   - the decay is not exchanged, as it would enter m through u; the paper has no decay;
 //   - a - w_i replaces the sum of steps, so that an exchange leaves all ranks the same bits;
-//   - a single rank updates m in every step, not in variance steps alone.
+//   - a single rank updates m in every step, not only in variance steps.
 // A rank whose gradient is not finite exchanges a zero gradient, or omits its own step.
 #pragma once
 

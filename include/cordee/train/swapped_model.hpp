@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models that share a device's memory, of which one at a time is there: teachers, the members of an
-// ensemble, a copy of a run's weights.
+// Models that take turns in a device's memory: teachers, the members of an ensemble, a copy of a
+// run's weights.
 //
 //   swap_group group{device};
 //   swapped_model teacher{group, "teacher", resnet<50, fp16, cuda>{device}};
@@ -13,10 +13,10 @@
 //     predict(resident, pixels, normalization);
 //   }                                            // their memory and activations are freed
 //
-// Between two scopes the weights, running statistics among them, are in page-locked host memory, in
-// the precision of masters: no bit changes. A swap uploads these; what is written to them returns
-// with adopt_weights(). On the CPU weights stay where they are. A trainer is a member of a group by
-// swapped_trainer.hpp.
+// Between scopes the weights, including running statistics, are in page-locked host memory, in the
+// precision of master weights, so no bit changes. A swap uploads them; changes to them are kept
+// only by adopt_weights(). On the CPU weights stay in place. swapped_trainer.hpp makes a trainer a
+// member of a group.
 #pragma once
 
 #include <cstdint>

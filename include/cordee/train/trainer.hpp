@@ -7,7 +7,7 @@
 //   during the last one:   segments ready -> bucket complete -> propose -> mix (on the courier)
 //   then:                  all buckets mixed -> finish_reduction -> one accept -> pack_parameters
 //
-// Gradient averaging, gossip, Local SGD and a parameter server differ in `propose` and `mix` alone.
+// Gradient averaging, gossip, Local SGD and a parameter server differ only in `propose` and `mix`.
 #pragma once
 
 #include <string_view>

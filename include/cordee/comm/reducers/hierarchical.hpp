@@ -3,11 +3,11 @@
 //
 // Exact mean inside nodes, across them and inside again (Jia et al. 2018).
 //
-//   a binomial tree inside each of g nodes adds up on its first rank;  a ring over the first ranks
+//   binomial trees inside each of g nodes reduce to its first rank;  a ring over the first ranks
 //   makes the mean;  the trees broadcast it
 //
-// 2 ceil(log2 k) + 2(g-1) steps for nodes of k ranks, where a flat ring takes 2(gk-1); what leaves
-// a node is 2n(g-1)/g numbers, whatever k. The order of a sum depends on the chunk of the ring.
+// 2 ceil(log2 k) + 2(g-1) steps for nodes of k ranks, where a flat ring needs 2(gk-1); 2n(g-1)/g
+// numbers leave a node, for any k. The order of a sum depends on the chunk of the ring.
 #pragma once
 
 #include <string>

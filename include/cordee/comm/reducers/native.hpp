@@ -6,7 +6,7 @@
 //
 //   x <- (x_0 + x_1 + ... + x_{p-1}) / p, in an order that the transport chooses
 //
-// `sharded` runs the transport's reduce-scatter and all-gather apart, where it has them
+// `sharded` runs the transport's reduce-scatter and all-gather separately, if it has them
 // (ncclReduceScatter and ncclAllGather); their sums may be in another order than the mean's.
 #pragma once
 

@@ -10,8 +10,8 @@
 //     slots                         planes of memory that outlive a step
 //     scratch<Real>(n)              bytes of scratch for a message of n numbers, or of fewer
 //     mix(m, info, s)               m.values <- W m.values
-//   optional, read where they are declared
-//     single_message   (false)      all numbers of a step travel in one message
+//   optional, read if declared
+//     single_message   (false)      all numbers of a step are sent in one message
 //     capturable       (false)      mix() may be recorded in a CUDA graph
 //     can_shard        (false)      run(), or own_range, reduce_scatter and all_gather, have halves
 //                                   that leave each rank its part of the mean: sharded{reducer}
@@ -26,11 +26,11 @@
 //     sources(info)                 the ranks whose numbers this one holds after mix()
 //     spectral_radius(form)         growth of the ranks' disagreement in a round
 //     remedies(form)                phrases: what would bring that growth below 1
-//     state<Real>(), restore<Real>(state)   what this rank keeps beside the slots (reducer_state)
+//     state<Real>(), restore<Real>(state)   state on this rank besides the slots (reducer_state)
 //     scratch_as<P>(n), mix_as<P>(m, lost, info, s)    the same with every hop encoded in P
 //
-// `reducer_base` has the defaults; `exact_method` (exact_method.hpp) makes a reducer of a schedule
-// of hops. A trainer checks each member by itself (reducer_check.hpp); a reducer's test is
+// `reducer_base` has the defaults; `exact_method` (exact_method.hpp) makes a reducer from a
+// schedule of hops. A trainer checks each member (reducer_check.hpp); a reducer's test is
 // CHECK(reducer_laws(make) == "") of testing/reducer_laws.hpp.
 #pragma once
 

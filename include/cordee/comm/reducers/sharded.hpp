@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharded optimizer state: each rank updates its part of the weights alone. "Weight-update
-// sharding" of TPU pods (Xu et al. 2020), ZeRO-1 (Rajbhandari et al. 2020): sharded{ring{comm}}.
+// Sharded optimizer state: each rank updates only its part of the weights. "Weight-update sharding"
+// of TPU pods (Xu et al. 2020), ZeRO-1 (Rajbhandari et al. 2020): sharded{ring{comm}}.
 //
-//   g <- the mean over ranks, of this rank's range of each bucket alone      reduce-scatter
+//   g <- the mean over ranks, of only this rank's range of each bucket       reduce-scatter
 //   slots, w <- the optimizer's step on that range                           1/p of the update
 //   w <- every rank's range                                                  all-gather
 //
 // The two halves are those of the reducer inside, with its messages. A rank's range of a bucket is
-// the chunk whose mean the reducer makes there, cut at multiples of 64 numbers; its slots are of
-// these ranges alone. Norms of segments, and the test for NaN, are sums over ranks in one small
-// message. train/step/shard.hpp has the step.
+// the chunk whose mean the reducer computes there, cut at multiples of 64 numbers; slots cover only
+// these ranges. Norms of segments, and the test for NaN, are sums over ranks in one small message.
+// train/step/shard.hpp implements the step.
 #pragma once
 
 #include <cstddef>

@@ -3,10 +3,10 @@
 //
 // Ranks as processes, on one machine or on many, over Open MPI or MPICH (component mpi).
 //
-// Messages travel between host memories; those of a GPU are staged, so the MPI need not support
-// CUDA. Every wait has a deadline; a message of another size, a rank that throws, leaves or stalls
-// ends the run with the cause on every rank, and ranks that do not end then are killed. How MPI is
-// called is described in mpi/world.hpp.
+// Messages are sent between host memories; those of a GPU are staged, so the MPI need not support
+// CUDA. Every wait has a deadline. A message of another size, or a rank that throws, leaves or
+// stalls, ends the run with the cause on every rank; ranks that do not end then are killed.
+// mpi/world.hpp describes how MPI is called.
 //
 // Nothing here changes the layout of another header's type, so the ABI namespace does not name MPI;
 // objects compiled for two MPIs cannot be linked to one of them anyway.

@@ -3,13 +3,13 @@
 //
 // Ranks as processes with a GPU each, on one machine or on many, over NCCL (component nccl).
 //
-// Messages travel between GPUs, ordered by the stream that they are posted on; host memory is
-// staged through the GPU. A call blocks until its operation is complete: so a failure is thrown by
-// the call that meets it, and every wait has a deadline. NCCL's own mean of GPU memory can be
-// enqueued instead, without blocking the host; its failure is thrown by the host's next wait for
-// the GPU, which polls NCCL and has the same deadline. A message of another size, a rank that
-// throws, leaves, dies or stalls ends the run with the cause on every rank. How NCCL is called is
-// described in nccl/context.hpp.
+// Messages are sent between GPUs, in order of the stream that they are posted on; host memory is
+// staged through the GPU. A call blocks until its operation is complete, so the call that meets a
+// failure throws it, and every wait has a deadline. NCCL's own mean of GPU memory can be enqueued
+// instead, without blocking the host; its failure is thrown by the host's next wait for the GPU,
+// which polls NCCL and has the same deadline. A message of another size, or a rank that throws,
+// leaves, dies or stalls, ends the run with the cause on every rank. nccl/context.hpp describes how
+// NCCL is called.
 #pragma once
 
 #include <bit>
