@@ -116,20 +116,6 @@ TEST_CASE("await_peers: it returns when the operation is ready, without an inspe
   CHECK(control.polls == 0);
 }
 
-TEST_CASE("yield_policy: a slow yield is followed by waits that block, then it is tried again") {
-  detail::comm::yield_policy policy;
-  for (int k = 0; k < 3; ++k) {
-    CHECK(policy.yields());
-    policy.note(400us);
-  }
-  CHECK(policy.yields());
-  policy.note(4ms);
-  int blocked = 0;
-  while (!policy.yields()) ++blocked;
-  CHECK(blocked == 9'999);
-  CHECK(policy.yields());
-}
-
 TEST_CASE("await_peers: an operation's own idle() waits between polls, without the mutex") {
   struct idling : fake_operation {
     std::mutex& mutex;

@@ -19,6 +19,7 @@
 #include <cordee/comm/failure/wait_timer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/yield_policy.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -41,29 +42,11 @@ inline constexpr std::chrono::microseconds poll_interval{50};
 /// How long a wait yields between polls before it sleeps, or blocks.
 inline constexpr std::chrono::milliseconds yield_at_most{1};
 
-/// Whether a thread that waits yields. Where threads compete for cores, Linux gives away a whole
-/// time slice with one yield, some 4 ms: after such a yield waits block, until it is tried again.
-class yield_policy {
- public:
-  /// False for 10,000 calls after a slow yield, which are at most 0.5 s of polling.
-  [[nodiscard]] bool yields() { return blocks_ == 0 || --blocks_ == 0; }
-  /// After a yield: how long it took.
-  void note(wait_timer::clock::duration took) {
-    if (took > std::chrono::microseconds(500)) blocks_ = 10'000;
-  }
-
- private:
-  int blocks_ = 0;
-};
-
-/// Yields, unless this thread's policy is against it: then returns false.
+/// Yields, unless this thread's policy is against it: then returns false. After a slow yield it is
+/// for 10,000 calls, which are at most 0.5 s of polling.
 inline bool yield_core() {
-  thread_local yield_policy policy;
-  if (!policy.yields()) return false;
-  const auto start = wait_timer::clock::now();
-  std::this_thread::yield();
-  policy.note(wait_timer::clock::now() - start);
-  return true;
+  thread_local core::yield_policy policy(10'000);
+  return policy.yield();
 }
 
 /// Yields in the first millisecond of a wait, where yields are fast, and sleeps after that.
