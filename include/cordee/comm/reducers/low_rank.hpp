@@ -27,7 +27,7 @@ struct matrix_extent {
     if (s.shape[0] > 0) rows = static_cast<std::size_t>(s.shape[0]);
     if (rows > 0 && s.size % rows == 0) cols = s.size / rows;
   }
-  /// Whether P and Q have at least so many times fewer numbers than X.
+  /// Whether P and Q together are more than `times` times smaller than X.
   [[nodiscard]] constexpr bool shrinks(double times) const {
     return static_cast<double>((rows + cols) * rank) * times < static_cast<double>(rows * cols);
   }

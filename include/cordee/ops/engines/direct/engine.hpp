@@ -45,7 +45,7 @@ struct direct_with {
   static std::size_t packed_size(const convolution_problem& p) {
     return packed_fprop_size<N>(p) + packed_dgrad_size<N>(p);
   }
-  /// Packs weights as wide<N>, rounded to N; or as bf16, for products in pairs.
+  /// Packs wide<N> weights, rounded to N; or bf16 weights, for products in pairs.
   template <class N>
   static void pack(const convolution_problem& p,
                    const precision::wide<N>* master,  // (K, C, R, S)
