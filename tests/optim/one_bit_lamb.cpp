@@ -12,7 +12,7 @@
 #include <cordee/comm/reducers/two_stage.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/one_bit_lamb.hpp>
-#include <cordee/precision/int8.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/testing/optimizer_laws.hpp>
 #include <cordee/testing/same_bits.hpp>
 #include <cordee/train/checks/pairing.hpp>

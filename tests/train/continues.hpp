@@ -17,6 +17,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/precision/int8.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/bits.hpp"
