@@ -9,12 +9,15 @@
 #include <cordee/comm/transports/threads.hpp>
 #include <cordee/testing/native_mean.hpp>
 
+#include "tests/support/ranks.hpp"
+
 using namespace cordee;
+using namespace support;
 using detail::comm::number_range;
 
 namespace {
 
-enum class fault {
+enum class mean_fault {
   none,
   mean,
   overlap,
@@ -28,7 +31,7 @@ enum class fault {
 };
 
 /// Threads whose own mean, or a half of it, has one fault.
-template <fault Fault>
+template <mean_fault Fault>
 struct faulty_mean {
   threads comm;
 
@@ -42,35 +45,35 @@ struct faulty_mean {
   template <class Real, Device D>
   void mean(span_on<Real, D> x, typename D::stream s) const {
     comm.mean(x, s);
-    if (Fault == fault::mean && x.size > 0 && rank() == size() - 1) x[0] *= 2;
+    if (Fault == mean_fault::mean && x.size > 0 && rank() == size() - 1) x[0] *= 2;
   }
   number_range own_range(std::size_t n) const {
     number_range own = comm.own_range(n);
-    if (Fault == fault::overlap && rank() > 0 && own.begin > 0) own.begin -= 64;
-    if (Fault == fault::gap && rank() == size() - 1 && n % 64 != 0) own.end -= 1;
-    if (Fault == fault::cut_units && rank() > 0 && own.begin > 0) own.begin += 1;
+    if (Fault == mean_fault::overlap && rank() > 0 && own.begin > 0) own.begin -= 64;
+    if (Fault == mean_fault::gap && rank() == size() - 1 && n % 64 != 0) own.end -= 1;
+    if (Fault == mean_fault::cut_units && rank() > 0 && own.begin > 0) own.begin += 1;
     return own;
   }
   template <class Real, Device D>
   void reduce_scatter_mean(span_on<Real, D> x, typename D::stream s) const {
     comm.reduce_scatter_mean(x, s);
     const number_range own = own_range(x.size);
-    if (Fault == fault::sum)
+    if (Fault == mean_fault::sum)
       for (std::size_t i = own.begin; i < own.end; ++i) x[i] *= static_cast<Real>(size());
   }
   template <class Real, Device D>
   void all_gather(span_on<Real, D> x, typename D::stream s) const {
-    if (Fault == fault::stale) return;
-    if (Fault == fault::reads_others && x.size > 0 && own_range(x.size).size() > 0)
+    if (Fault == mean_fault::stale) return;
+    if (Fault == mean_fault::reads_others && x.size > 0 && own_range(x.size).size() > 0)
       x[own_range(x.size).begin] += 0 * x[x.size - 1 - own_range(x.size).begin];
     comm.all_gather(x, s);
-    if (Fault == fault::other_bits && x.size > 0 && rank() == 1) x[0] *= 1 + 2e-7f;
-    if (Fault == fault::behind) x.data[x.size] = 0;
+    if (Fault == mean_fault::other_bits && x.size > 0 && rank() == 1) x[0] *= 1 + 2e-7f;
+    if (Fault == mean_fault::behind) x.data[x.size] = 0;
   }
 };
 
-template <fault Fault>
-std::string violations(int ranks = 3) {
+template <mean_fault Fault>
+std::string mean_violations(int ranks = 3) {
   detail::testing::report r;
   threads::launch(ranks, [&](threads comm) {
     const faulty_mean<Fault> faulty{comm};
@@ -79,14 +82,11 @@ std::string violations(int ranks = 3) {
   });
   return r.violations();
 }
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 
 TEST_CASE("native_mean: threads and one rank keep the laws") {
-  for (const int ranks : {1, 2, 3, 5, 8}) CHECK(violations<fault::none>(ranks) == "");
+  for (const int ranks : {1, 2, 3, 5, 8}) CHECK(mean_violations<mean_fault::none>(ranks) == "");
   detail::testing::report r;
   detail::testing::check_native_mean(self_comm{}, r);
   detail::testing::check_native_halves(self_comm{}, r);
@@ -94,13 +94,14 @@ TEST_CASE("native_mean: threads and one rank keep the laws") {
 }
 
 TEST_CASE("native_mean: each violation is reported") {
-  CHECK(contains(violations<fault::mean>(), "the native mean is"));
-  CHECK(contains(violations<fault::overlap>(), "behind a rank whose range ends at"));
-  CHECK(contains(violations<fault::gap>(), "rank 2 of 3 owns "));
-  CHECK(contains(violations<fault::cut_units>(), "behind a rank whose range ends at"));
-  CHECK(contains(violations<fault::sum>(), "the native mean is"));
-  CHECK(contains(violations<fault::stale>(), "the native mean is"));
-  CHECK(contains(violations<fault::other_bits>(), "has other bits than rank 0's"));
-  CHECK(contains(violations<fault::reads_others>(), "the native mean is"));
-  CHECK(contains(violations<fault::behind>(), "a half wrote behind a message of 0 numbers"));
+  CHECK(contains(mean_violations<mean_fault::mean>(), "the native mean is"));
+  CHECK(contains(mean_violations<mean_fault::overlap>(), "behind a rank whose range ends at"));
+  CHECK(contains(mean_violations<mean_fault::gap>(), "rank 2 of 3 owns "));
+  CHECK(contains(mean_violations<mean_fault::cut_units>(), "behind a rank whose range ends at"));
+  CHECK(contains(mean_violations<mean_fault::sum>(), "the native mean is"));
+  CHECK(contains(mean_violations<mean_fault::stale>(), "the native mean is"));
+  CHECK(contains(mean_violations<mean_fault::other_bits>(), "has other bits than rank 0's"));
+  CHECK(contains(mean_violations<mean_fault::reads_others>(), "the native mean is"));
+  CHECK(contains(mean_violations<mean_fault::behind>(),
+                 "a half wrote behind a message of 0 numbers"));
 }
