@@ -14,7 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::core {
 
-/// Of one thread.
+/// The yield policy of one thread.
 class yield_policy {
  public:
   /// `blocked_waits`: so many, less one, block after a slow yield. Range: 1 or more.

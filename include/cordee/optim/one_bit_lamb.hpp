@@ -91,7 +91,7 @@ struct one_bit_lamb_body {
   }
 };
 
-/// Of a tensor: the squared norms of u and of u without decay, and the largest quotient.
+/// For a tensor, the squared norms of u and of u without decay, and the largest quotient.
 struct lamb_figures {
   double squared_step, squared_direction, largest_quotient;
 

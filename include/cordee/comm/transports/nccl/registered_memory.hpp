@@ -16,10 +16,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-/// Of one rank; keeps the run alive. NCCL requires that in a collective every rank's memory is
-/// registered, or none's, at the same offset to its head. Destroyed by the thread that uses the
-/// context, while no graph is replayed that uses the memory: when the GPU is idle it is
-/// deregistered and freed, or kept for the next of its size (nccl_communicator::release).
+/// Registered memory of one rank; keeps the run alive. NCCL requires that in a collective every
+/// rank's memory is registered, or none's, at the same offset to its head. Destroyed by the thread
+/// that uses the context, while no graph is replayed that uses the memory: when the GPU is idle it
+/// is deregistered and freed, or kept for the next of its size (nccl_communicator::release).
 class nccl_registered_memory {
  public:
   /// So many bytes, not zero, of undefined content.
