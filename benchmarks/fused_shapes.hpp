@@ -20,9 +20,12 @@ inline constexpr std::array<cordee::convolution_problem, 6> fused_shapes{
      {{1024, 14, 14}, 256, 1, 1, 0},
      {{512, 7, 7}, 2048, 1, 1, 0}}};
 
-/// A residual block begins with a 1x1 that narrows: only that one reads a sum of two branches.
+/// A residual block begins with a 1x1 that narrows: only that one reads a sum of two branches. The
+/// max pool's output has 64 channels, which the first block's first convolution keeps.
 constexpr bool has_fused_graph(cordee::detail::ops::fused_graph kind,
                                const cordee::convolution_problem& p) {
+  if (kind == cordee::detail::ops::fused_graph::dgrad_add_pooled_bn)
+    return p.filters == p.in.channels && p.in.channels == 64;
   return !cordee::detail::ops::adds_residual(kind) || (p.window == 1 && p.filters < p.in.channels);
 }
 

@@ -107,7 +107,8 @@ class bench_fused {
     if (adds_residual(kind)) plain += time_batch_norm<epilogue::add_relu>(p, backward);
     if (kind == fused_graph::dual_bn_relu_conv_stats || kind == fused_graph::dgrad_dual_relu_bn)
       plain += time_batch_norm<epilogue::store>(p, backward);
-    if (kind == fused_graph::dgrad_relu_bn) plain += time_batch_norm<epilogue::relu>(p, true);
+    if (kind == fused_graph::dgrad_relu_bn || kind == fused_graph::dgrad_add_pooled_bn)
+      plain += time_batch_norm<epilogue::relu>(p, true);
     std::printf(
         "{\"graph\": \"%s\", \"layer\": \"%s -> %d, window %d\", \"batch\": %d, \"fused\": %s, "
         "\"convolution\": %s, \"plain\": %s}\n",

@@ -31,8 +31,10 @@
 #include <cordee/ops/gpu/low_rank.hpp>
 #include <cordee/ops/gpu/moments_message.hpp>
 #include <cordee/ops/gpu/newton_schulz.hpp>
+#include <cordee/ops/gpu/normalized_average_pool.hpp>
 #include <cordee/ops/gpu/normalized_max_pool.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
+#include <cordee/ops/gpu/paired_columns.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/quantized_input.hpp>

@@ -14,6 +14,7 @@
 
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/fused_batch_norm.hpp>
+#include <cordee/ops/gpu/normalized_average_pool.hpp>
 #include <cordee/ops/gpu/normalized_max_pool.hpp>
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 
@@ -173,6 +174,15 @@ void measure_fused(table& rows) {
                                                c + 5 * V, write_mode::overwrite, {}, at.s);
           },
           {.share = 50});
+  measure(rows, "batch norm, ReLU, max pool, gradient of sums",
+          {{24 * V, 16 * V}, {2 * in + 3 * out, 2 * in, 2 * in + 3 * pairs + 20 * warps(in)}},
+          [&] {
+            normalized_max_pool_backward_of_sums<N, V>(
+                pool, samples, pooled.span().data, argmax.span().data,
+                norm_gradients<N, float>{t, dx.span().data, c + 4 * V, c + 5 * V}, write_mode::add,
+                at.s);
+          },
+          {.share = 50});
   const batch_norm_formulas f(p, vec_16b_size<N, V>);
   auto g = filled<N>(in);
   auto second = t;
@@ -188,6 +198,35 @@ void measure_fused(table& rows) {
           {.share = 50});
 }
 
+/// In one pass with an addition and an average pool.
+void measure_pooled_sum(table& rows) {
+  using N = cordee::half;
+  const batch_norm_problem p{{V, 8, 8}, 0};
+  const std::size_t in = samples * p.in.size(), means = std::size_t{samples} * V;
+  auto x = filled<N>(in), residual = filled<N>(in), z = filled<N>(in), dx = filled<N>(in),
+       sum = filled<N>(in), y = filled<N>(means);
+  auto saved = filled<float>(p.saved_size(samples, V)), of_channels = filled<float>(6 * V);
+  float* const c = of_channels.span().data;
+  const batch_norm_tensors<N, float> t{x.span().data, z.span().data,     c,
+                                       c + V,         saved.span().data, nullptr};
+  constexpr std::size_t signs = sizeof(std::uint64_t) + sizeof(float);
+  measure(rows, "batch norm, addition, ReLU, average pool",
+          {4 * in, (signs + 2) * means, 4 * in + 12 * means}, [&] {
+            normalized_average_pool_forward<N, V>(p.in, samples, t, residual.span().data,
+                                                  y.span().data, at.s);
+          });
+  const batch_norm_formulas sums({{V, 1, 1}, 0}, vec_16b_size<N, V>);
+  measure(rows, "batch norm, addition, ReLU, average pool, gradient",
+          {sums.merging_pass({(signs + 2) * means + 8 * V, 0}, 0, sums_written + 8),
+           {2 * in + 10 * means, 4 * in, 2 * in + (10 + 16) * means}},
+          [&] {
+            normalized_average_pool_backward<N, V>(p, samples, t, 1, y.span().data, sum.span().data,
+                                                   dx.span().data, c + 4 * V, c + 5 * V,
+                                                   write_mode::add, {}, at.s);
+          },
+          {.share = 50});
+}
+
 }  // namespace
 
 void measure_batch_norms(table& rows) {
@@ -198,6 +237,7 @@ void measure_batch_norms(table& rows) {
                      {nullptr, nullptr, [](void*, double*, std::size_t, const void*) {}});
   measure_quantizing(rows);
   measure_fused(rows);
+  measure_pooled_sum(rows);
 }
 
 }  // namespace checked

@@ -32,6 +32,7 @@
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
+#include <cordee/ops/gpu/paired_columns.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
@@ -225,6 +226,21 @@ void measure_elementwise(table& rows) {
   measure(rows, "normalize bytes", {bytes.size(), 2 * pixels.size()}, [&] {
     normalize_bytes<N, 8>(image, 4, bytes.span().data, {}, pixels.span().data, at.s);
   });
+  const extent wide_image{3, 8, 224};
+  auto wide_bytes = filled<std::uint8_t>(4 * wide_image.size());
+  auto pairs = filled<N>(4 * 4 * 8 * 226), windows = filled<N>(64 * 49 * 4),
+       wide_windows = filled<N>(64 * 56 * 4);
+  measure(rows, "normalize bytes by pairs", {wide_bytes.size(), 2 * pairs.size()},
+          [&] {
+            normalize_bytes_by_pairs(wide_image, 4, wide_bytes.span().data, {}, pairs.span().data,
+                                     at.s);
+          },
+          {.ratio = 1.5});  // a warp reads 64 bytes from anywhere
+  measure(rows, "widen windows", {2 * windows.size(), 2 * wide_windows.size()},
+          [&] { widen_windows(64, 7, windows.span().data, wide_windows.span().data, at.s); });
+  measure(rows, "narrow windows", {2 * windows.size(), 2 * windows.size()},
+          [&] { narrow_windows(64, 7, wide_windows.span().data, windows.span().data, at.s); },
+          {.ratio = 1.3});  // and 224 of 256
 }
 
 void measure_optimizer(table& rows) {

@@ -195,7 +195,7 @@ class fused_reference : public fused_tensors {
                   exact(role::w, filter_offset(to.c, r, s, a.c)));
     });
     bounded dx = total.get().rounded();
-    if (adds_residual(kind_)) dx = (dx + exact(role::added, i)).rounded();
+    if (adds_gradient(kind_)) dx = (dx + exact(role::added, i)).rounded();
     return dx.rounded();
   }
   /// Over the stored dz, which may be summed before it is rounded.

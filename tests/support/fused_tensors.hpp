@@ -108,6 +108,9 @@ class fused_tensors {
       case fused_graph::dgrad_add_relu_bn:
         return {dy,    w,  x,      mean,  invstd,    gamma,    beta,    residual,
                 added, dz, dgamma, dbeta, dy_factor, x_factor, constant};
+      case fused_graph::dgrad_add_pooled_bn:
+        return {dy,    w,  x,      mean,  invstd,    gamma,    beta,
+                added, dz, dgamma, dbeta, dy_factor, x_factor, constant};
       case fused_graph::dgrad_dual_relu_bn:
         return {dy,
                 w,

@@ -8,8 +8,10 @@
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/normalized_average_pool.hpp>
 #include <cordee/ops/gpu/normalized_max_pool.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
+#include <cordee/ops/gpu/paired_columns.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
@@ -41,6 +43,14 @@ OPERATION(max_pool_backward_fp16, max_pool_backward_op<cordee::half, 8>)
 OPERATION(normalized_max_pool_fp16, normalized_max_pool_op<cordee::half, 8, float>)
 OPERATION(normalized_max_pool_backward_fp16,
           normalized_max_pool_backward_op<cordee::half, 8, float>)
+OPERATION(normalized_max_pool_coefficients, coefficients_of_sums_op<float>)
+KERNEL(normalized_average_pool_fp16, normalized_average_pool_kernel<cordee::half, 8, float>)
+KERNEL(normalized_average_pool_sums_fp16, pooled_sums_kernel<cordee::half, 8, float>)
+KERNEL(normalized_average_pool_backward_fp16,
+       pooled_input_gradient_kernel<cordee::half, 8, float>)
+OPERATION(normalize_pairs_fp16, normalize_pairs_op<cordee::half>)
+OPERATION(widen_windows_fp16, widen_windows_op<cordee::half>)
+OPERATION(narrow_windows_fp16, narrow_windows_op<cordee::half>)
 KERNEL(pack_table_fp16, pack_table_kernel<cordee::half, float>)
 KERNEL(pack_numbers_fp16, pack_numbers_kernel<cordee::half, float>)
 KERNEL(unpack_table_fp16, unpack_table_kernel<cordee::half, float>)

@@ -25,9 +25,11 @@ using namespace support;
 
 namespace {
 
+// Whose last stage has too few pixels for an average pool in one pass with its block's end: on
+// images of 224 x 224 there are two launches less.
 constexpr resnet_options small_image{.image = {3, 64, 64}, .classes = 1000};
-using resnet50 = resnet<50, fp16, gpu, small_image,
-                        cudnn_with<cudnn_settings{.fuse_batch_norm = true}>>;
+using resnet50 =
+    resnet<50, fp16, gpu, small_image, cudnn_with<cudnn_settings{.fuse_batch_norm = true}>>;
 using resnet50_tensor_core = resnet<50, fp16, gpu, small_image, tensor_core>;
 using resnet50_int8 = resnet<50, int8, gpu, small_image, tensor_core>;
 
@@ -214,7 +216,7 @@ TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
   const auto steps = count_steps(false, 1, nothing);
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
-    CHECK(steps[k].launches <= 129);
+    CHECK(steps[k].launches <= 131);
     CHECK(steps[k].waits == 1);
   }
   CHECK(steps[2].executions == 161);
@@ -225,7 +227,7 @@ TEST_CASE("ResNet-50, eager: a step whose batch norms cannot be fused") {
   const auto steps = count_steps(false, 1, nothing, solo{}, false, false);
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
-    CHECK(steps[k].launches <= 235);
+    CHECK(steps[k].launches <= 237);
     CHECK(steps[k].waits == 1);
   }
   CHECK(steps[2].executions == 161);
@@ -281,7 +283,7 @@ TEST_CASE("ResNet-50, captured: temporary memory that has moved is not replayed"
 TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no further wait") {
   const auto steps = count_steps(false, 2, nothing);
   CHECK(steps[2].executions == 2 * 161);
-  CHECK(steps[2].launches < 2 * 129);
+  CHECK(steps[2].launches < 2 * 131);
   CHECK(steps[2].clears == 0);
   CHECK(steps[2].waits == 1);
   check_memory(steps);
@@ -313,7 +315,7 @@ TEST_CASE("ResNet-50 by native over NCCL, eager: the host waits once a step, and
   check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
     CHECK(steps[k].means == buckets_of_resnet50);
-    CHECK(steps[k].launches <= 129);
+    CHECK(steps[k].launches <= 131);
     CHECK(steps[k].polls == 1);  // a wait that watches NCCL, too
     CHECK(steps[k].waits == 0);
   }
@@ -341,7 +343,7 @@ TEST_CASE("ResNet-50 by native over NCCL: shared statistics of batch norms are n
   check_memory(replayed);
   for (std::size_t k = 1; k < eager.size(); ++k) {
     CHECK(eager[k].means == buckets_of_resnet50 + sums);
-    CHECK(eager[k].launches <= 340);  // two more for each of 53 batch norms; the bar is 350
+    CHECK(eager[k].launches <= 342);  // two more for each of 53 batch norms; the bar is 350
     CHECK(eager[k].polls == 1);
     CHECK(eager[k].waits == 0);
   }

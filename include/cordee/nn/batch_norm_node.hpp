@@ -19,18 +19,6 @@
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
-/// A node that may normalize its input for the batch norm before it.
-template <class Node, class B>
-concept ReadsNormalized =
-    requires(Node& node, const forward_pass<B>& pass) { node.read_normalized(pass, {}); };
-
-/// What a shortcut leaves to the block's end, where the sum is left to what reads it (`wanted`).
-template <class B>
-struct unnormalized_shortcut {
-  bool wanted = false, is_rounded = false;
-  ops::batch_norm_tensors<typename B::number, typename B::real> norm{};
-};
-
 /// With the epilogue add_relu it is the last batch norm of a residual block.
 template <class B, int V, class Epilogue>
 class batch_norm_node : batch_norm_placement<B, V> {
@@ -48,6 +36,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
   using base::begin_output;
   using base::has_temporary_output;
   using base::pack_parameters;
+  using base::signal_ready;
   using base::size;
   using base::write_block_output;
 
@@ -159,7 +148,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
     // The residual's memory, where it is y's, would be written while it is read.
     const bool is_left = shortcut.norm.x != nullptr;
     if (!is_left && (residual == y_ || !shortcut.wanted)) {
-      (void)next.read_sum(pass, {});
+      (void)leave_sum<Next, B>(next, pass, {});
       return forward(pass, x, residual);
     }
     const auto t = take_statistics(pass, x);
@@ -167,7 +156,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
     sum.shortcut = shortcut.norm;
     sum.is_shortcut_rounded = is_left && shortcut.is_rounded;
     if (!is_left) sum.residual = residual;
-    (void)next.read_sum(pass, sum);
+    (void)leave_sum<Next, B>(next, pass, sum);
     return y_;
   }
   /// A shortcut's.
@@ -227,18 +216,36 @@ class batch_norm_node : batch_norm_placement<B, V> {
         problem_, pass.samples, dy, gradients_at(pass, dx), shortcut.gradients_at(pass, dy),
         pass.mode, pass.s);
   }
+  /// The gradients where an average pool behind has read x and the residual, from dy of that one,
+  /// which is released. Returns the gradient of the sum, in memory of its own; null: none has.
+  number* compute_pooled_gradients(const backward_pass<B>& pass, const number* dy, number* dx)
+    requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::add_relu>)
+  {
+    if (!pass.gradients->take_pooled(saved_)) return nullptr;
+    number* const sum = pass.gradients->acquire(size(pass));
+    const auto [problem, allreduce] = backward_problem(pass);
+    normalized_average_pool_backward<number, V>(  // ops/gpu/normalized_average_pool.hpp
+        problem, pass.samples, tensors(pass), count_, dy, sum, dx,
+        pass.gradient_at(segment_, gamma_), pass.gradient_at(segment_ + 1, beta_), pass.mode,
+        allreduce, pass.s);
+    pass.gradients->release(dy);
+    return sum;
+  }
   /// The gradients of both this and a max pool behind it that has read x, from dy of that one, for
   /// backward, which then gets dx.
   void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx,
                          const ops::max_pool_problem& pool, const std::uint8_t* argmax)
     requires(B::fuses_batch_norm && std::same_as<Epilogue, ops::epilogue::relu>)
   {
+    has_gradients_ = true;
+    if (pass.gradients->take_summed(saved_))
+      return normalized_max_pool_backward_of_sums<number, V>(
+          pool, pass.samples, dy, argmax, gradients_at(pass, dx), pass.mode, pass.s);
     const auto [problem, allreduce] = backward_problem(pass);
     normalized_max_pool_backward<number, V>(  // ops/gpu/normalized_max_pool.hpp
         problem, pool, pass.samples, tensors(pass), count_, dy, argmax, dx,
         pass.gradient_at(segment_, gamma_), pass.gradient_at(segment_ + 1, beta_), pass.mode,
         allreduce, pass.s);
-    has_gradients_ = true;
   }
   /// The memory of dx, which is not dy, becomes an operand of the gradients of the layer before;
   /// `input` is the other.
@@ -259,11 +266,6 @@ class batch_norm_node : batch_norm_placement<B, V> {
       ready.observe(segment_, batch_norm_samples{problem_.in.channels, pass.samples, sums.pitch,
                                                  sums.firsts, sums.seconds});
     }
-  }
-  template <class Ready>
-  void signal_ready(Ready& ready) const {
-    ready(segment_ + 1);
-    ready(segment_);
   }
 
   template <class Ready>
@@ -307,11 +309,7 @@ class batch_norm_node : batch_norm_placement<B, V> {
         count_ == problem_.frozen_count ? ops::batch_norm_problem{problem_.in} : problem_, samples,
         t, residual, s);
   }
-  struct backward_arguments {
-    ops::batch_norm_problem problem;
-    ops::statistics_allreduce allreduce;
-  };
-  [[nodiscard, gnu::noinline]] backward_arguments backward_problem(
+  [[nodiscard, gnu::noinline]] typename base::backward_arguments backward_problem(
       const backward_pass<B>& pass) const {
     if (count_ == problem_.frozen_count) return {{problem_.in}, {}};  // statistics are constants
     return {problem_, pass.batch_norm_allreduce};

@@ -13,6 +13,18 @@
 
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
+/// A node that may normalize its input for the batch norm before it.
+template <class Node, class B>
+concept ReadsNormalized =
+    requires(Node& node, const forward_pass<B>& pass) { node.read_normalized(pass, {}); };
+
+/// What a shortcut leaves to the block's end, where the sum is left to what reads it (`wanted`).
+template <class B>
+struct unnormalized_shortcut {
+  bool wanted = false, is_rounded = false;
+  ops::batch_norm_tensors<typename B::number, typename B::real> norm{};
+};
+
 template <class B, int V>
 class batch_norm_placement {
   using number = typename B::number;
@@ -50,6 +62,11 @@ class batch_norm_placement {
     pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
+  template <class Ready>
+  void signal_ready(Ready& ready) const {
+    ready(segment_ + 1);
+    ready(segment_);
+  }
   /// Its y is that of a recomputed block.
   void write_block_output() { activation_ = block_output; }
   /// Returns y's memory, which forward replaces, before it; null if y is there already.
@@ -67,6 +84,10 @@ class batch_norm_placement {
   }
 
  protected:
+  struct backward_arguments {
+    ops::batch_norm_problem problem;
+    ops::statistics_allreduce allreduce;
+  };
   [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
     return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
   }

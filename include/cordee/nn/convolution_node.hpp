@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include <cordee/core/min_max.hpp>
 #include <cordee/nn/layer.hpp>
@@ -34,6 +35,7 @@ class convolution_node {
         packed_(
             layout.template reserve_packed<number>(engine{}.template packed_size<number>(problem))),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
+    problem_.margin = std::exchange(layout.image_margin, 0);
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
     layout.pass.convolutions.push_back(problem);
     if constexpr (B::packs_crsk) {  // fprop reads one order, dgrad the other
@@ -104,13 +106,27 @@ class convolution_node {
     return true;
   }
 
+  /// The next forward's input are maxima of a pool, whose batch norm's input at them is known.
+  /// Null: it is not.
+  void read_maxima(const forward_pass<B>& pass, const ops::normalized_input<number, real>& maxima)
+    requires(B::fuses_batch_norm)
+  {
+    maxima_ = {};
+    if (pass.slots != nullptr) return;  // in backward the norm has no weights
+    maxima_ = maxima;
+    maxima_.packed = pass.packed;
+  }
+
   /// The last forward's input, which was not kept.
   void restore_input(const number* x) { x_ = x; }
 
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
-    if constexpr (B::fuses_batch_norm) input_.rebase(pass.packed);
+    if constexpr (B::fuses_batch_norm) {
+      input_.rebase(pass.packed);
+      maxima_.rebase(pass.packed);
+    }
     number* dx = nullptr;
     if (target.needed)
       dx = target.accumulate_into != nullptr
@@ -152,34 +168,36 @@ class convolution_node {
       }
     if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
     if constexpr (B::fuses_batch_norm)
-      if (input_ && dx != nullptr && takes_sums(pass)) {
-        if (!input_.adds()) {
+      if ((input_ || maxima_) && dx != nullptr && takes_sums(pass)) {
+        if (input_ && !input_.adds()) {
           if (engine{}.template dgrad_normalized<number>(problem_, pass.samples, dy, packed, input_,
                                                          dx, pass.s))
             pass.gradients->set_summed(input_.norm.saved);
           return dx;
         }
-        if (number* const sum = add_and_sum(pass, dy, dx, dx_mode); sum != nullptr) return sum;
+        if (number* const sum = add_and_sum(pass, input_ ? input_ : maxima_, dy, dx, dx_mode);
+            sum != nullptr)
+          return sum;
       }
     if (dx != nullptr)
       engine{}.template dgrad<number>(problem_, pass.samples, dy, packed, dx, dx_mode, pass.s);
     return dx;
   }
-  // dx, which the shortcut's is added to, masked and summed for the block before, in memory of its
-  // own; null if that is not faster.
-  number* add_and_sum(const backward_pass<B>& pass, const number* dy, number* other,
-                      write_mode mode) {
+  // dx, which the shortcut's is added to, masked and summed for the block or the pool before, in
+  // memory of its own; null if that is not faster.
+  number* add_and_sum(const backward_pass<B>& pass, const ops::normalized_input<number, real>& in,
+                      const number* dy, number* other, write_mode mode) {
     if (mode != write_mode::add ||
-        !engine{}.template may_add_and_sum<number>(problem_, pass.samples, input_))
+        !engine{}.template may_add_and_sum<number>(problem_, pass.samples, in))
       return nullptr;
     number* const dx =
         pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in));
     const bool fused = engine{}.template dgrad_added<number>(
-        problem_, pass.samples, dy, pass.template packed_at<number>(packed_), input_, other, dx,
+        problem_, pass.samples, dy, pass.template packed_at<number>(packed_), in, other, dx,
         pass.s);
     pass.gradients->release(fused ? other : dx);
     if (!fused) return nullptr;
-    pass.gradients->set_summed(input_.norm.saved, input_.shortcut.saved);
+    pass.gradients->set_summed(in.norm.saved, in.shortcut.saved);
     return dx;
   }
   // Whether dx may be masked and summed for the batch norm before.
@@ -247,7 +265,7 @@ class convolution_node {
   const number* x_ = nullptr;
   [[no_unique_address]] std::conditional_t<B::fuses_batch_norm, ops::normalized_input<number, real>,
                                            no_input>
-      input_;
+      input_, maxima_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -39,11 +39,18 @@ class gradient_buffers {
       if (saved != nullptr && *one == saved) return *one = nullptr, true;
     return false;
   }
+  /// The gradient that backward has come to is that of an average pool's output, which has read
+  /// what the last batch norm of a residual block, with these saved rows, reads.
+  void set_pooled(const void* saved) { pooled_ = saved; }
+  /// Whether it is, once.
+  [[nodiscard]] bool take_pooled(const void* saved) {
+    return saved != nullptr && pooled_ == saved && (pooled_ = nullptr, true);
+  }
 
  private:
   activations<D>* memory_;
   std::size_t largest_;
-  const void *summed_ = nullptr, *summed_shortcut_ = nullptr;
+  const void *summed_ = nullptr, *summed_shortcut_ = nullptr, *pooled_ = nullptr;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -264,6 +264,55 @@ void end_node(activations<D>* saved, bool keeps_order) {
   if (!keeps_order && saved != nullptr) saved->release_floor();
 }
 
+/// A node that may take what the gradients of the batch norm before a max pool need, from its input
+/// gradient: the norm's input at the maxima.
+template <class Node, class B>
+concept ReadsMaxima =
+    requires(Node& node, const forward_pass<B>& pass,
+             const ops::normalized_input<typename B::number, typename B::real>& maxima) {
+      node.read_maxima(pass, maxima);
+    };
+/// The layer that reads the input of L first, where it alone does.
+template <class L>
+struct first_layer {
+  using type = L;
+};
+/// The images of a network, as its first layer reads them.
+template <class Root, class B, extent Input>
+struct image_layout {
+  using number = typename B::number;
+
+  /// convolution_problem::margin of that layer.
+  static constexpr int margin = [] {
+    using first = typename first_layer<Root>::type;
+    if constexpr (B::device::host_memory)
+      return 0;
+    else if constexpr (requires {
+                         B::engine::template image_margin<number>(first::problem(Input));
+                       })
+      return B::engine::template image_margin<number>(first::problem(Input));
+    else
+      return 0;
+  }();
+  /// Numbers of one.
+  static constexpr std::size_t numbers =
+      B::numbers({Input.channels, Input.height, Input.width + margin});
+
+  /// The layout, whose first convolution gets the margin.
+  static layout_builder& begin(layout_builder& layout) {
+    layout.image_margin = margin;
+    return layout;
+  }
+  static void normalize(const batch<typename B::device>& b, number* x, typename B::stream s) {
+    // for a GPU by argument-dependent lookup: ops/gpu/{elementwise,paired_columns}.hpp
+    if constexpr (margin > 0)
+      normalize_bytes_by_pairs(Input, b.count, b.pixels.data, b.normalization, x, s);
+    else
+      normalize_bytes<number, B::block(Input.channels)>(Input, b.count, b.pixels.data,
+                                                        b.normalization, x, s);
+  }
+};
+
 /// A node whose backward writes no gradient of a frozen segment.
 template <class Node>
 concept SkipsFrozenGradients = requires { requires Node::skips_frozen_gradients; };

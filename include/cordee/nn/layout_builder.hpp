@@ -51,6 +51,8 @@ struct layout_builder {
   detail::core::pod_vector<detail::ops::packed_tensor> tensors{};
   /// Where the buffers in `kept` are.
   detail::core::pod_vector<detail::nn::planned_buffer> planned{};
+  /// convolution_problem::margin of the next convolution, the first of a network.
+  int image_margin = 0;
   /// The index of the next layer's output, for add_output.
   std::size_t output_index = detail::nn::own_activation;
 

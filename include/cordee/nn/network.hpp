@@ -56,6 +56,7 @@ class network
   using packed_memory = detail::nn::packed_memory<D, by_block>;
   static constexpr std::size_t largest_end =
       std::max(layer_backend::numbers(Input), layer_backend::numbers(Root::out(Input)));
+  using images = detail::nn::image_layout<Root, layer_backend, Input>;
   static constexpr bool moves_activations = !D::host_memory && table::totals.activation_blocks > 0;
 
  public:
@@ -259,12 +260,10 @@ class network
   void run_forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                    stream s) {
     const auto samples = static_cast<std::size_t>(b.count);
-    input_.reserve(samples * layer_backend::numbers(Input));
+    input_.reserve(samples * images::numbers);
     loss_gradient_.reserve(samples * Classes);
     saved_.begin_forward(samples, pass_.arena(samples));
-    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
-    normalize_bytes<number, layer_backend::block(Input.channels)>(
-        Input, b.count, b.pixels.data, b.normalization, input_.span().data, s);
+    images::normalize(b, input_.span().data, s);
     forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
                                      batch_norm_allreduce, &saved_,    &scratch_, s};
     pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
@@ -346,11 +345,11 @@ class network
 
   [[gnu::cold]] network(const D& target, layout_builder&& layout)
       : device_(target),
-        root_(Root::template bind<layer_backend, Input>(layout)),
+        root_(Root::template bind<layer_backend, Input>(images::begin(layout))),
         packed_size_(layout.packed_size),
         dropouts_(layout.dropouts),
         largest_activation_(std::max(layout.largest_activation, largest_end)),
-        pass_(layout.take_pass(sizeof(number) * (layer_backend::numbers(Input) + Classes))),
+        pass_(layout.take_pass(sizeof(number) * (images::numbers + Classes))),
         saved_(target, layout.activations, layout.planned.span(), layout.kept,
                layout.recomputed.most),
         input_(target, 0),
@@ -363,7 +362,7 @@ class network
         packing_(target, layout) {
     has_ghost_batches = layout.has_ghost_batches;
     one_pixel_scales = std::move(layout.one_pixel_scales);
-    pass_.bind<layer_backend>(layer_backend::numbers(Input) + Classes, packed_size_);
+    pass_.bind<layer_backend>(images::numbers + Classes, packed_size_);
     if constexpr (by_block) pass_.packed_on_device = slots_.get()->bytes();
     if constexpr (Quantized<P>) quantization.add_layers(target, segments());
   }

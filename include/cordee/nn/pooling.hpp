@@ -13,6 +13,13 @@
 namespace cordee::inline CORDEE_ABI {
 namespace detail::nn {
 
+struct no_input {};
+/// The input of a pool that the batch norm before has not stored.
+template <class B>
+using pooled_input =
+    std::conditional_t<B::fuses_batch_norm,
+                       ops::normalized_input<typename B::number, typename B::real>, no_input>;
+
 template <class B, int V>
 class average_pool_node {
   using number = typename B::number;
@@ -26,8 +33,23 @@ class average_pool_node {
   }
   void pack_parameters(const pack_pass<B>&) const {}
 
+  /// The next forward's input, the end of a residual block, which this alone reads; nothing: it is
+  /// stored. Returns whether this may take it.
+  bool pool_sum(const forward_pass<B>& pass, const pooled_input<B>& input)
+    requires(B::fuses_batch_norm)
+  {
+    input_ = input;
+    return pass.slots == nullptr;  // else the block's weights are gone
+  }
   const number* forward(const forward_pass<B>& pass, const number* x) {
     number* const y = pass.buffer_for(activation_, B::numbers({in_.channels, 1, 1}));
+    if constexpr (B::fuses_batch_norm)
+      if (input_ && adds_here(pass)) {
+        // by argument-dependent lookup: ops/gpu/normalized_average_pool.hpp
+        normalized_average_pool_forward<number, V>(in_, pass.samples, input_.norm, input_.residual,
+                                                   y, pass.s);
+        return y;
+      }
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     average_pool_forward<number, V>(in_, pass.samples, x, y, pass.s);
     return y;
@@ -35,6 +57,11 @@ class average_pool_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready&) {
+    if constexpr (B::fuses_batch_norm)
+      if (input_) {  // the block computes its gradients from dy
+        pass.gradients->set_pooled(input_.norm.saved);
+        return dy;
+      }
     number* dx = pass.gradients->acquire(static_cast<std::size_t>(pass.samples) * B::numbers(in_));
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     average_pool_backward<number, V>(in_, pass.samples, dy, dx, pass.s);
@@ -43,14 +70,27 @@ class average_pool_node {
   }
 
  private:
+  // Whether the sum is not stored; else, and then this is a plain pool, it is now.
+  bool adds_here(const forward_pass<B>& pass) {
+    const bool is_dual = input_.shortcut.x != nullptr;
+    if (!is_dual && ops::fits_pooled_signs(in_.pixels(), sizeof(number))) {
+      B::engine::note(ops::fused_pool::average);
+      return true;
+    }
+    B::engine::note(is_dual ? ops::not_fused::pool_of_projection : ops::not_fused::pool_of_pixels);
+    store_normalized(input_, pass.samples, V, pass.s);  // ops/gpu/fused_batch_norm.hpp
+    input_ = {};
+    return false;
+  }
+
   extent in_;
   std::size_t activation_;
+  [[no_unique_address]] pooled_input<B> input_;
 };
 
 template <class B, int V>
 class max_pool_node {
   using number = typename B::number;
-  using normalized_input = ops::normalized_input<number, typename B::real>;
 
  public:
   static constexpr bool skips_frozen_gradients = true;
@@ -63,7 +103,7 @@ class max_pool_node {
   void pack_parameters(const pack_pass<B>&) const {}
 
   /// The next forward's input, which a batch norm before has not stored. Null: it has.
-  void read_normalized(const forward_pass<B>&, const normalized_input& input)
+  void read_normalized(const forward_pass<B>&, const pooled_input<B>& input)
     requires(B::fuses_batch_norm)
   {
     input_ = input;
@@ -75,6 +115,7 @@ class max_pool_node {
         maxima_, static_cast<std::size_t>(pass.samples) * numbers);
     if constexpr (B::fuses_batch_norm)
       if (input_) {
+        B::engine::note(ops::fused_pool::max);
         // by argument-dependent lookup: ops/gpu/normalized_max_pool.hpp
         normalized_max_pool_forward<number, V>(problem_, pass.samples, input_.norm, y, argmax_,
                                                pass.s);
@@ -82,6 +123,18 @@ class max_pool_node {
       }
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     max_pool_forward<number, V>(problem_, pass.samples, x, y, argmax_, pass.s);
+    return y;
+  }
+  /// The same for `next`, whose input gradient may have the sums of the batch norm before.
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
+    requires(B::fuses_batch_norm && ReadsMaxima<Next, B>)
+  {
+    const number* const y = forward(pass, x);
+    auto maxima = input_;
+    maxima.problem = {problem_.out()};
+    maxima.norm.x = maxima.norm.y;  // where forward has stored them
+    next.read_maxima(pass, maxima);
     return y;
   }
   template <class Ready>
@@ -118,12 +171,10 @@ class max_pool_node {
   }
 
  private:
-  struct no_input {};
-
   ops::max_pool_problem problem_;
   std::size_t activation_, maxima_;
   std::uint8_t* argmax_ = nullptr;
-  [[no_unique_address]] std::conditional_t<B::fuses_batch_norm, normalized_input, no_input> input_;
+  [[no_unique_address]] pooled_input<B> input_;
 };
 
 }  // namespace detail::nn

@@ -159,6 +159,8 @@ struct plain_block {
     return node;
   }
 };
+template <Layer L>
+struct first_layer<plain_block<L>> : first_layer<L> {};
 
 }  // namespace detail::nn
 

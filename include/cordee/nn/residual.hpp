@@ -86,13 +86,16 @@ struct residual_node {
     const N* const z = detail::nn::forward_before(body, pass, x, norm);
     return norm.forward(pass, z, run_shortcut(pass, x), next);
   }
-  /// Where it can be, the sum is left to `next`, whose first convolution stores it.
+  /// Where it can be, the sum is left to `next`, whose first convolution stores it, or to an
+  /// average pool, which does not.
   template <class B, class N, class Next>
   const N* forward(const forward_pass<B>& pass, const N* x, Next& next)
-    requires(B::fuses_batch_norm && detail::nn::ReadsSum<Next, B>)
+    requires(B::fuses_batch_norm &&
+             (detail::nn::ReadsSum<Next, B> || detail::nn::PoolsSum<Next, B>))
   {
     const N* const z = detail::nn::forward_before(body, pass, x, norm);
-    unnormalized_shortcut<B> left{next.read_sum(pass, {}) && norm.leaves_output(pass)};
+    unnormalized_shortcut<B> left{detail::nn::leave_sum<Next, B>(next, pass, {}) &&
+                                  norm.leaves_output(pass)};
     const N* residual = nullptr;
     if constexpr (requires { run_shortcut(pass, x, left); })
       residual = run_shortcut(pass, x, left);
@@ -106,6 +109,11 @@ struct residual_node {
     return body.read_sum(pass, input);
   }
   template <class B>
+    requires detail::nn::ReadsMaxima<Body, B>
+  void read_maxima(const forward_pass<B>& pass, const input_of<B>& maxima) {
+    body.read_maxima(pass, maxima);
+  }
+  template <class B>
     requires detail::nn::QuantizesInput<Body, B>
   auto input_target(const forward_pass<B>& pass) {
     return body.input_target(pass);
@@ -113,7 +121,9 @@ struct residual_node {
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     N* const dz = pass.gradients->acquire(norm.size(pass));
-    if constexpr (detail::nn::HasGradientOperands<Body, B>)
+    if (N* const sum = compute_pooled_gradients(pass, dy, dz); sum != nullptr)
+      dy = sum;
+    else if constexpr (detail::nn::HasGradientOperands<Body, B>)
       norm.compute_gradients(pass, dy, dz, body.gradient_operands(pass));
     else if constexpr (requires { norm.compute_both_gradients(pass, dy, dz, shortcut.last()); })
       norm.compute_both_gradients(pass, dy, dz, shortcut.last());
@@ -127,6 +137,13 @@ struct residual_node {
   }
 
  private:
+  template <class B, class N>
+  N* compute_pooled_gradients(const backward_pass<B>& pass, const N* dy, N* dz) {
+    if constexpr (requires { norm.compute_pooled_gradients(pass, dy, dz); })
+      return norm.compute_pooled_gradients(pass, dy, dz);
+    else
+      return nullptr;
+  }
   // Its output, where it can be, in the memory of the block's, which replaces it.
   template <class B, class N>
   const N* run_shortcut(const forward_pass<B>& pass, const N* x) {

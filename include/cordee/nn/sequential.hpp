@@ -29,6 +29,19 @@ template <class Node, class B>
 concept ReadsSum = requires(Node& node, const forward_pass<B>& pass, const input_of<B>& input) {
   node.read_sum(pass, input);
 };
+/// A node that may add for the end of the residual block before it, which it alone reads.
+template <class Node, class B>
+concept PoolsSum = requires(Node& node, const forward_pass<B>& pass, const input_of<B>& input) {
+  node.pool_sum(pass, input);
+};
+/// Leaves the sum to `next`, one of these; nothing: asks whether it would take one.
+template <class Next, class B>
+bool leave_sum(Next& next, const forward_pass<B>& pass, const input_of<B>& input) {
+  if constexpr (PoolsSum<Next, B>)
+    return next.pool_sum(pass, input);
+  else
+    return next.read_sum(pass, input);
+}
 
 /// Node I of a sequence.
 template <std::size_t I, class Node>
@@ -83,6 +96,11 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
     requires detail::nn::ReadsSum<first_node, B>
   bool read_sum(const forward_pass<B>& pass, const input_of<B>& input) {
     return at<0>(*this).read_sum(pass, input);
+  }
+  template <class B>
+    requires detail::nn::ReadsMaxima<first_node, B>
+  void read_maxima(const forward_pass<B>& pass, const input_of<B>& maxima) {
+    at<0>(*this).read_maxima(pass, maxima);
   }
   /// The node that writes the sequence's output.
   [[nodiscard]] last_node& last() { return at<sizeof...(I) - 1>(*this); }
@@ -248,6 +266,8 @@ struct sequential
 };
 
 namespace detail::nn {
+template <class First, class... Layers>
+struct first_layer<sequential<First, Layers...>> : first_layer<First> {};
 template <class... Layers>
 inline constexpr bool writes_given_output<sequential<Layers...>> =
     (writes_given_output<Layers>, ...);  // the last one's

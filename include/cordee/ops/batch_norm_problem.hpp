@@ -154,7 +154,16 @@ struct batch_statistics {
 };
 
 /// Why a batch norm beside a convolution of an engine that fuses_batch_norm is not fused.
-enum class not_fused { frozen_statistics, ghost_batches, recomputed, shared_gradients };
+enum class not_fused {
+  frozen_statistics,
+  ghost_batches,
+  recomputed,
+  shared_gradients,
+  pool_of_projection,
+  pool_of_pixels
+};
+/// What such a batch norm is fused with that is no convolution.
+enum class fused_pool { max, average };
 
 /// The input of a convolution that is y of a batch norm with ReLU, whose coefficients in `saved`
 /// are known, but which need not be in memory: the convolution may read x instead, and normalize it

@@ -28,6 +28,8 @@ struct convolution_problem {
   extent in;  ///< Extent of the input.
   /// Output channels, side of the window, stride t, and padding p on each side.
   int filters = 0, window = 1, stride = 1, padding = 0;
+  /// Pixels of zeros that are in memory before each row of the input: an engine's image_margin.
+  int margin = 0;
 
   /// Returns the extent of the output. Requires a window no larger than the padded input.
   [[nodiscard]] constexpr extent out() const {
@@ -72,6 +74,8 @@ struct convolution_problem {
 ///                                        ReLU reads (normalized_input): fprop_normalized,
 ///                                        wgrad_normalized, wgrad_packed_normalized,
 ///                                        dgrad_normalized; note(not_fused) of those that may not
+///   image_margin<N>(p)         0         convolution_problem::margin of a network's images; only
+///                                        they have one, and no dgrad is asked for then
 ///   packs_by_table             false     `packed` is as in ops/packed_table.hpp: on a GPU one
 ///                                        launch packs all parameters
 ///   packs_crsk                 false     and has a second copy in the order (C', R, S, K')

@@ -10,6 +10,13 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
+/// Whether an average pool over so many pixels, of numbers of so many bytes, can take the end of a
+/// residual block in its pass: a bit for the sign of each pixel, and in the memory of one channel's
+/// pixels 64 of these and a float.
+constexpr bool fits_pooled_signs(std::size_t pixels, std::size_t bytes) {
+  return pixels <= 64 && pixels * bytes >= 12;
+}
+
 /// The shortcut of CIFAR ResNets (He et al., 2016, option A): every second pixel of `in`, with zero
 /// channels added, half of them on each side:
 ///

@@ -88,6 +88,39 @@ void check_pool(const max_pool_problem& pool, int samples, write_mode mode, bool
   bn.same_activations("dx", bn.input_gradient, dx);
   bn.same_sums("dgamma", bn.dgamma, bn.want.dgamma);
   bn.same_sums("dbeta", bn.dbeta, bn.want.dbeta);
+  if (shares) return;
+
+  // By sums of a masked gradient, as an input gradient's graph leaves them.
+  auto masked = gradient.read();
+  auto rows = bn.saved.read();
+  const auto lanes = static_cast<std::size_t>(sample_size({pool.in.channels, 1, 1}, V));
+  const batch_norm_coefficients<real> row(rows.data(), lanes, 0);
+  const auto maxima = bn.y.read(), outputs = fused_y.read();  // x there
+  std::vector<double> sums(2 * lanes);
+  const blocked_layout layout(out, V);
+  for (std::size_t i = 0; i < masked.size(); ++i) {
+    const std::size_t c = layout.position_of(i).channel;
+    if (!(static_cast<double>(cordee::detail::precision::widened(outputs[i])) > 0)) masked[i] = N{};
+    const auto g = static_cast<double>(cordee::detail::precision::widened(masked[i]));
+    sums[c] += g;
+    sums[lanes + c] += g *
+                       (static_cast<double>(cordee::detail::precision::widened(maxima[i])) -
+                        static_cast<double>(row.mean[c])) *
+                       static_cast<double>(row.inv_std[c]);
+  }
+  for (std::size_t c = 0; c < lanes; ++c) {
+    row.shift[c] = static_cast<real>(sums[c]);
+    row.slope[c] = static_cast<real>(sums[lanes + c]);
+  }
+  bn.saved = {bn.device, bn.s, rows};
+  gradient = {bn.device, bn.s, masked};
+  normalized_max_pool_backward_of_sums<N, V>(
+      pool, samples, gradient.data(), fused_taps.data(),
+      norm_gradients<N, real>{bn.tensors(), bn.input_gradient.data(), bn.dgamma.data(),
+                              bn.dbeta.data()},
+      write_mode::overwrite, bn.s);
+  bn.same_activations("dx of sums", bn.input_gradient, dx);
+  if (mode == write_mode::overwrite) bn.same_sums("dgamma of sums", bn.dgamma, bn.want.dgamma);
 }
 
 }  // namespace

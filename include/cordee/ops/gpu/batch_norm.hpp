@@ -125,14 +125,14 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
   batch_norm_normalize<N, V, Epilogue>({at.in, 0}, samples, t, residual, s);  // one group
 }
 
-/// Launches input_gradient(tiling, epilogue) when the coefficients are known.
-template <int size, class Epilogue, Number N, class Real, GpuStream S, class InputGradient>
-void differentiate_batch(const batch_norm_problem& at, int V, int samples,
-                         const batch_norm_tensors<N, Real>& t, double count, N* dy, Real* dgamma,
-                         Real* dbeta, write_mode mode, const statistics_allreduce& combine, S s,
-                         const InputGradient& input_gradient) {
+/// Launches sums(tiling, merged), which merges the chunks' sums, and input_gradient(tiling) when
+/// the coefficients are known.
+template <int size, Number N, class Real, GpuStream S, class Sums, class InputGradient>
+void differentiate_chunks(const batch_norm_problem& at, int V, int samples,
+                          const batch_norm_tensors<N, Real>& t, double count, Real* dgamma,
+                          Real* dbeta, write_mode mode, const statistics_allreduce& combine, S s,
+                          const Sums& launch_sums, const InputGradient& input_gradient) {
   expect_one_group(at, samples, combine);
-  expect_vec_aligned<size>(t.x, t.y, dy);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
@@ -144,22 +144,34 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
   double *shift = sums.data(), *scale = shift + table;
   const parameter_gradient_op<Real> gradient{
       tiling.groups, lanes, shift, scale, dbeta, dgamma, mode == write_mode::add};
-  s.launch_kernel(tiling.blocks(),
-                  chunk_sums_kernel<Epilogue, N, size, Real>{
-                      tiling,
-                      t,
-                      dy,
-                      {chunks, t.gamma, t.saved, shift, scale, count == at.frozen_count, gradient,
-                       tiling.groups == 1 ? channels : 0, shares ? message.data() : nullptr}});
+  launch_sums(
+      tiling,
+      sums_merge<Real>{chunks, t.gamma, t.saved, shift, scale, count == at.frozen_count, gradient,
+                       tiling.groups == 1 ? channels : 0, shares ? message.data() : nullptr});
   if (tiling.groups != 1) for_each(s, channels, gradient);
   if (shares && samples == 0)
     share_no_sums(message_size, combine, s);
   else if (shares)
     share_sums(channels, lanes, t.gamma, t.saved, message.data(), shift, combine, s);
+  input_gradient(tiling);
+}
+/// Launches input_gradient(tiling, epilogue) when the coefficients are known.
+template <int size, class Epilogue, Number N, class Real, GpuStream S, class InputGradient>
+void differentiate_batch(const batch_norm_problem& at, int V, int samples,
+                         const batch_norm_tensors<N, Real>& t, double count, N* dy, Real* dgamma,
+                         Real* dbeta, write_mode mode, const statistics_allreduce& combine, S s,
+                         const InputGradient& input_gradient) {
+  expect_vec_aligned<size>(t.x, t.y, dy);
   // With a residual, dy is masked already.
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
-  input_gradient(tiling, rest{});
+  differentiate_chunks<size>(
+      at, V, samples, t, count, dgamma, dbeta, mode, combine, s,
+      [&](const batch_norm_tiles& tiling, const sums_merge<Real>& merged) {
+        s.launch_kernel(tiling.blocks(),
+                        chunk_sums_kernel<Epilogue, N, size, Real>{tiling, t, dy, merged});
+      },
+      [&](const batch_norm_tiles& tiling) { input_gradient(tiling, rest{}); });
 }
 
 /// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy

@@ -167,6 +167,29 @@ struct normalize_kernel {
   }
 };
 
+/// Merges sum(g) and sum(g h) of every chunk: add_rows(rows, sum, product) adds those of a thread's
+/// rows, h without its factor.
+template <Number N, int Size, class Real, class Block, class AddRows>
+CORDEE_DEVICE void sum_chunks(Block& b, const batch_norm_tiles& tiling,
+                              const sums_merge<Real>& merged, const AddRows& add_rows) {
+  const auto span = tiling.rows_of_thread(b.index(), b.thread());
+  vec_16b<N, Size> sum, product;
+  if (span.start < span.last) add_rows(span, sum, product);
+  const column_sums<N, Size> sums(b, tiling, sum, product);
+  const auto at = tiling.position_of(b.index());
+  sums.for_each_channel(b, tiling, at,
+                        [&](std::size_t g, std::size_t chunk, std::size_t lane,
+                            precision::wide<N> shift, precision::wide<N> scale) {
+                          const batch_norm_coefficients<Real> row(merged.saved, tiling.in.lanes(),
+                                                                  g);
+                          const std::size_t entry = merged.chunks.entry(g, chunk, lane);
+                          merged.chunks.firsts[entry] = static_cast<double>(shift);
+                          merged.chunks.seconds[entry] =
+                              static_cast<double>(scale) * static_cast<double>(row.inv_std[lane]);
+                        });
+  merged.template merge<batch_norm_tiles::threads>(b, tiling.merge_place_of(at), sums.doubles());
+}
+
 /// sum(g) and sum(g h) of every chunk, merged, with h the normalized x. Where a residual was added,
 /// g replaces dy, since it is also the residual's gradient; only then y is read.
 template <class Epilogue, Number N, int Size, class Real>
@@ -180,16 +203,9 @@ struct chunk_sums_kernel {
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    const auto span = tiling.rows_of_thread(b.index(), b.thread());
-    vec_16b<N, Size> sum, product;
-    if (span.start < span.last) add_rows(span, sum, product);
-    const column_sums<N, Size> sums(b, tiling, sum, product);
-    const auto at = tiling.position_of(b.index());
-    sums.for_each_channel(
-        b, tiling, at,
-        [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> shift,
-            precision::wide<N> scale) { store(g, chunk, lane, shift, scale); });
-    merged.template merge<threads>(b, tiling.merge_place_of(at), sums.doubles());
+    sum_chunks<N, Size>(b, tiling, merged,
+                        [&](const batch_norm_tiles::thread_rows& span, vec_16b<N, Size>& sum,
+                            vec_16b<N, Size>& product) { add_rows(span, sum, product); });
   }
 
  private:
@@ -212,14 +228,6 @@ struct chunk_sums_kernel {
         product.value[k] += g.value[k] * (z.value[k] - of.center.value[k]);
       }
     }
-  }
-  CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane,
-                           precision::wide<N> shift, precision::wide<N> scale) const {
-    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), g);
-    const std::size_t entry = merged.chunks.entry(g, chunk, lane);
-    merged.chunks.firsts[entry] = static_cast<double>(shift);
-    merged.chunks.seconds[entry] =
-        static_cast<double>(scale) * static_cast<double>(row.inv_std[lane]);
   }
 };
 

@@ -144,6 +144,52 @@ void normalized_max_pool_forward(const max_pool_problem& p, int samples,
                p, in, {out, size}, fast_divisor(p.out().width), first_channels(in), t, y, argmax});
 }
 
+/// Lane c's shift and slope of dx from the sums over the maxima that are there, and the parameters'
+/// gradients.
+template <class Real>
+struct coefficients_of_sums_op {
+  static constexpr std::size_t numbers_per_thread = 1;
+  std::size_t lanes, channels;
+  double count;  // maxima of a channel
+  Real* saved;
+  parameter_gradient_op<Real> gradient;
+
+  CORDEE_DEVICE void operator()(std::size_t c) const {
+    const batch_norm_coefficients<Real> row(saved, lanes, 0);
+    const auto sum = static_cast<double>(row.shift[c]), product = static_cast<double>(row.slope[c]),
+               factor = static_cast<double>(row.scale[c]) / count;
+    if (c < channels) gradient.add(c, sum, product);
+    row.shift[c] = static_cast<Real>(factor * sum);
+    row.slope[c] = static_cast<Real>(factor * product * static_cast<double>(row.inv_std[c]));
+  }
+};
+
+/// dx, with the coefficients of sums over the maxima.
+template <Number N, int V, class Real, GpuStream S>
+void normalized_max_pool_input_gradient(const max_pool_problem& p, int samples,
+                                        const batch_norm_tensors<N, Real>& t, const N* dy,
+                                        const std::uint8_t* argmax, N* dx, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  const blocked_layout in(p.in, V), out(p.out(), V);
+  for_each(s, count_vectors<size>(in, samples),
+           normalized_max_pool_backward_op<N, size, Real>{
+               {p,
+                p.out(),
+                out,
+                {in, size},
+                fast_divisor(p.in.width),
+                fast_divisor(p.stride),
+                dy,
+                argmax,
+                nullptr,
+                false},
+               in.lanes(),
+               first_channels(in),
+               t,
+               dx,
+               static_cast<Real>(p.out().pixels()) / static_cast<Real>(p.in.pixels())});
+}
+
 /// dx and the parameters' gradients from dy of the pool's output, with t.y as forward left it and
 /// the other arguments of batch_norm_backward.
 template <Number N, int V, class Real, GpuStream S>
@@ -158,28 +204,28 @@ void normalized_max_pool_backward(const batch_norm_problem& at, const max_pool_p
   auto at_maxima = t;
   at_maxima.x = t.y;
   const batch_norm_problem pooled{p.out()};
-  differentiate_batch<size, epilogue::relu>(
-      pooled, V, samples, at_maxima, count, dy, dgamma, dbeta, mode, combine, s,
-      [&](const batch_norm_tiles&, auto) {
-        const blocked_layout in(p.in, V), out(p.out(), V);
-        for_each(s, count_vectors<size>(in, samples),
-                 normalized_max_pool_backward_op<N, size, Real>{
-                     {p,
-                      p.out(),
-                      out,
-                      {in, size},
-                      fast_divisor(p.in.width),
-                      fast_divisor(p.stride),
-                      dy,
-                      argmax,
-                      nullptr,
-                      false},
-                     in.lanes(),
-                     first_channels(in),
-                     t,
-                     dx,
-                     static_cast<Real>(p.out().pixels()) / static_cast<Real>(p.in.pixels())});
-      });
+  differentiate_batch<size, epilogue::relu>(pooled, V, samples, at_maxima, count, dy, dgamma, dbeta,
+                                            mode, combine, s, [&](const batch_norm_tiles&, auto) {
+                                              normalized_max_pool_input_gradient<N, V>(
+                                                  p, samples, t, dy, argmax, dx, s);
+                                            });
+}
+/// The same from dy that is masked, and whose sums are in the saved rows `shift` and `slope`.
+template <Number N, int V, class Real, GpuStream S>
+void normalized_max_pool_backward_of_sums(const max_pool_problem& p, int samples, const N* dy,
+                                          const std::uint8_t* argmax,
+                                          const norm_gradients<N, Real>& of, write_mode mode, S s) {
+  expect_vec_aligned<vec_16b_size<N, V>>(of.t.x, dy, argmax, of.dx);
+  const std::size_t lanes = blocked_layout(p.in, V).lanes();
+  const auto count = static_cast<double>(p.out().pixels()) * samples;
+  for_each(s, lanes,
+           coefficients_of_sums_op<Real>{
+               lanes,
+               static_cast<std::size_t>(p.in.channels),
+               count,
+               of.t.saved,
+               {1, lanes, nullptr, nullptr, of.dbeta, of.dgamma, mode == write_mode::add}});
+  normalized_max_pool_input_gradient<N, V>(p, samples, of.t, dy, argmax, of.dx, s);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

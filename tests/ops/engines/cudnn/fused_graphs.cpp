@@ -34,6 +34,19 @@ TEST_CASE("fused_graphs: an H200 supports each where ResNet-50 has it, at four b
 }
 
 TEST_CASE(
+    "fused_graphs: a stem by pairs of columns has statistics, of images of four channels not") {
+  convolution_problem stem{{4, 224, 224}, 64, 7, 2, 3};
+  const auto plans = [&](const detail::ops::cudnn_target& device, int samples) {
+    const cudnn_fused_graph graph(fused_graph::conv_stats, stem, samples, CUDNN_DATA_HALF, device);
+    return detail::ops::cudnn_fused_plans(graph, device, 1).size();
+  };
+  CHECK(plans(support::h200(), 256) == 0);
+  stem.margin = 2;
+  for (const auto& device : {support::h200(), support::h100(), support::b200()})
+    for (const int samples : {32, 256, 1024}) CHECK(plans(device, samples) == 1);
+}
+
+TEST_CASE(
     "fused_graphs: an H100 supports them, too; a B200 all but forward at the ends of blocks") {
   const auto h100 = support::h100(), b200 = support::b200();
   for (const fused_graph kind : detail::ops::fused_graphs)
@@ -76,6 +89,8 @@ TEST_CASE("fused_graphs: only tensors in memory are named, each once and with it
   CHECK(bytes(fused_graph::bn_relu_wgrad) == sizes{x, w, y, 2 * 64, 2 * 64});
   CHECK(bytes(fused_graph::dgrad_relu_bn) ==
         sizes{x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
+  CHECK(bytes(fused_graph::dgrad_add_pooled_bn) ==
+        sizes{x, x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
   CHECK(bytes(fused_graph::dgrad_add_relu_bn) ==
         sizes{x, x, x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
 }

@@ -5,6 +5,7 @@
 // of cuDNN: a stem with a max pool, bottlenecks with a projection and with an identity.
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -60,6 +61,34 @@ TEST_CASE("cudnn: a step of a network with a max pool is as near to fp32 fused a
   CHECK(pool.losses == same.losses);
   CHECK(pool.gradients != same.gradients);  // sums in another order
   CHECK(distance(pool.gradients, same.gradients) < 2e-3);
+}
+
+TEST_CASE("cudnn: describe names the pools that are in one pass with a batch norm, or why not") {
+  const auto described = []<class Net>(std::type_identity<Net>) {
+    begin_double();
+    (void)train_fused<Net>();
+    return fusing_cudnn::describe();
+  };
+  const std::string with = "; with the max pool behind it";
+  CHECK(described(std::type_identity<small_resnet<fusing_cudnn>>{})
+            .ends_with(" fused by time" + with + "; with the average pool behind it"));
+  CHECK(described(std::type_identity<small_resnet<fusing_cudnn, bf16>>{})
+            .ends_with(" fused by time" + with + "; with the average pool behind it"));
+  using by_projection = pooled<batch_norm<relu>, max_pool<3, 2>, bottleneck<8, projection<32, 1>>>;
+  CHECK(described(std::type_identity<small<by_projection, fusing_cudnn>>{})
+            .ends_with(with + "; plain at the average pool behind a projection's block"));
+  using of_four = pooled<batch_norm<relu>, max_pool<3, 2>, convolution<16, 3, 2>, batch_norm<relu>,
+                         bottleneck<4, identity>>;
+  CHECK(described(std::type_identity<small<of_four, fusing_cudnn>>{})
+            .ends_with(with + "; plain at an average pool of fewer than 6 or more than 64 pixels"));
+  // What is stored for a plain pool has the bits of the engine that does not fuse.
+  host_cudnn none;
+  none.engines[0].fuses = false;
+  begin_double(none);
+  const fused_run by_time = train_fused<small<by_projection, fusing_cudnn>>(),
+                  plain = train_fused<small<by_projection, plain_cudnn>>();
+  CHECK(by_time.losses == plain.losses);
+  CHECK(distance(by_time.gradients, plain.gradients) < 2e-3);
 }
 
 TEST_CASE("cudnn: a captured step with fused batch norms has the bits of an eager one") {

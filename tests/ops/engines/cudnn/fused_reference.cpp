@@ -161,12 +161,12 @@ void compute_input_gradient(fused_reference& ref, fused_graph kind, const convol
   reference::dgrad<double>(p, samples, from.data(), filters.data(), dx.data(),
                            write_mode::overwrite, cpu::stream{});
   if (detail::ops::adds_residual(kind)) {
-    const doubles shortcut = dual ? other.y : nchw(ref.tensor(residual), p.in),
-                  gradient = nchw(ref.tensor(added), p.in);
-    for (std::size_t i = 0; i < dx.size(); ++i) {
-      t[i] += shortcut[i];
-      dx[i] += gradient[i];
-    }
+    const doubles shortcut = dual ? other.y : nchw(ref.tensor(residual), p.in);
+    for (std::size_t i = 0; i < dx.size(); ++i) t[i] += shortcut[i];
+  }
+  if (detail::ops::adds_gradient(kind)) {
+    const doubles gradient = nchw(ref.tensor(added), p.in);
+    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += gradient[i];
   }
   for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = t[i] > 0 ? dx[i] : 0;
   ref.tensor(dz) = stored(dx, p.in);

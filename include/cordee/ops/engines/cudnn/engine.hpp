@@ -23,7 +23,9 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/fused_batch_norm.hpp>
+#include <cordee/ops/gpu/normalized_average_pool.hpp>
 #include <cordee/ops/gpu/normalized_max_pool.hpp>
+#include <cordee/ops/gpu/paired_columns.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -69,6 +71,14 @@ struct cudnn_with {
                ? 4
                : detail::ops::padded_channels<N>(channels);
   }
+  /// Returns the convolution_problem::margin of images that p reads: two where batch norm is fused
+  /// in 16 bits and p is a ResNet's stem, whose graph with statistics reads pairs of columns
+  /// (ops/gpu/paired_columns.hpp).
+  template <detail::ops::CudnnType N>
+  static constexpr int image_margin(const convolution_problem& p) {
+    const bool is_stem = p.window == 7 && p.stride == 2 && p.padding == 3;
+    return sizeof(N) == 2 && is_stem && block<N>(p.in.channels) == 4 && p.in.width % 2 == 0 ? 2 : 0;
+  }
   /// Returns the numbers of the weights, channels and filters padded.
   template <detail::ops::CudnnType N>
   static std::size_t packed_size(const convolution_problem& p) {
@@ -111,9 +121,10 @@ struct cudnn_with {
     if constexpr (sizeof(N) == 2) {
       const int filters = block<N>(p.filters);
       const detail::ops::channel_sums<S> sums(s, wanted ? filters : 0);
+      const detail::ops::wide_windows<N, S> windows(p, filters, packed, wanted, s);
       if (wanted && place<N>(
                         detail::ops::fused_graph::conv_stats, p, samples,
-                        {writable(x), writable(packed), y, sums.first(), sums.second()}, s, [] {},
+                        {writable(x), windows.get(), y, sums.first(), sums.second()}, s, [] {},
                         [&] {
                           fprop(p, samples, x, packed, y, s);
                           const detail::ops::scratch_statistics<Real, S> scratch(statistics, s,
@@ -272,12 +283,13 @@ struct cudnn_with {
     if (!fused) dgrad(p, samples, dy, packed, dx, write_mode::overwrite, s);
     return fused;
   }
-  /// Whether the same may be done at the end of a residual block, with another gradient added.
+  /// Whether the same may be done at the end of a residual block, or of x at the maxima of a pool,
+  /// with another gradient added.
   template <detail::ops::CudnnType N, class Real>
   static bool may_add_and_sum(const convolution_problem& p, int samples,
                               const detail::ops::normalized_input<N, Real>& in) {
-    return in.adds() && !detail::ops::cudnn_fused_places::current().is_plain(
-                            place_of<N>(detail::ops::sum_graph(in), p, samples));
+    return !detail::ops::cudnn_fused_places::current().is_plain(
+        place_of<N>(detail::ops::sum_graph(in), p, samples));
   }
   /// dx plus `other`, which is other memory, as dgrad_normalized. Nothing is written if it returns
   /// false.
@@ -296,14 +308,19 @@ struct cudnn_with {
         [&] {  // added to what is in dx: for its time alone
           using namespace detail::ops;
           dgrad(p, samples, dy, packed, dx, write_mode::add, s);
-          sum_gradients<epilogue::add_relu>(in.problem, in.norm, samples, lanes, dx, s);
+          if (in.adds())
+            sum_gradients<epilogue::add_relu>(in.problem, in.norm, samples, lanes, dx, s);
+          else
+            sum_gradients<epilogue::relu>(in.problem, in.norm, samples, lanes, dx, s);
           if (in.shortcut.x != nullptr)
             sum_gradients<epilogue::store>(in.problem, in.shortcut, samples, lanes, dx, s);
         });
   }
-  /// A batch norm beside a convolution that cannot be fused, for describe().
-  static void note(detail::ops::not_fused why) {
-    detail::ops::cudnn_fused_places::current().note(why);
+  /// A batch norm that cannot be fused with what is beside it, or one that is fused with a pool,
+  /// for describe().
+  template <class What>
+  static void note(What what) {
+    detail::ops::cudnn_fused_places::current().note(what);
   }
 
  private:
@@ -349,10 +366,16 @@ struct cudnn_with {
   static void run(const convolution_problem& p, int samples, detail::ops::convolution_pass pass,
                   write_mode mode, const N* x, const N* w, const N* y, S s) {
     if (samples == 0) return;
+    using detail::ops::convolution_pass;
+    expects(p.margin == 0 || pass != convolution_pass::dgrad,
+            "cudnn: images by pairs of columns have no gradient");
+    const bool reads = pass != convolution_pass::wgrad;
+    const detail::ops::wide_windows<N, S> windows(p, block<N>(p.filters), w, reads, s);
     detail::ops::cudnn_plan_cache::current().execute(
         {padded<N>(p), samples, pass, detail::ops::cudnn_data_type<N>, mode == write_mode::add,
          Settings},
-        {writable(x), writable(w), writable(y)}, s);
+        {writable(x), windows.get(), writable(y)}, s);
+    if (!reads) windows.narrow(s);
   }
 };
 

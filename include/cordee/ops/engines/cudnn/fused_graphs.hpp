@@ -13,7 +13,10 @@
 //                          dgamma = sum_c dz (x - mean) invstd,  dbeta = sum_c dz, and the factors
 //                          with which dx = a dz + b' x + c' is computed in the next prologue
 //   dgrad_add_relu_bn      the same with dz = (w' * dy + g) [t + r > 0]: the end of a block
-//   dgrad_dual_relu_bn     and with r = (x' - mean') invstd' gamma' + beta', whose gradients follow
+//   dgrad_add_pooled_bn    the same with dz = (w' * dy + g) [t > 0]: behind a max pool that stores
+//                          x at its maxima (ops/gpu/normalized_max_pool.hpp)
+//   dgrad_dual_relu_bn     dgrad_add_relu_bn with r = (x' - mean') invstd' gamma' + beta', whose
+//                          gradients follow
 //
 // x and y are NHWC in 16 bits; s, b are (1, C, 1, 1) in 16 bits, statistics in float.
 // fused_places.hpp says which layers use them; benchmarks/gpu_fused_graphs.cu measures them.
@@ -46,7 +49,8 @@ enum class fused_graph {
   bn_relu_wgrad,
   dgrad_relu_bn,
   dgrad_add_relu_bn,
-  dgrad_dual_relu_bn
+  dgrad_dual_relu_bn,
+  dgrad_add_pooled_bn
 };
 inline constexpr std::array fused_graphs{fused_graph::conv_stats,
                                          fused_graph::bn_relu_conv_stats,
@@ -55,21 +59,26 @@ inline constexpr std::array fused_graphs{fused_graph::conv_stats,
                                          fused_graph::bn_relu_wgrad,
                                          fused_graph::dgrad_relu_bn,
                                          fused_graph::dgrad_add_relu_bn,
-                                         fused_graph::dgrad_dual_relu_bn};
+                                         fused_graph::dgrad_dual_relu_bn,
+                                         fused_graph::dgrad_add_pooled_bn};
 /// Whether the convolution reads the end of a residual block: in ResNet-50 a 1x1 of stride 1.
 constexpr bool adds_residual(fused_graph kind) {
   return kind == fused_graph::bn_add_relu_conv_stats ||
          kind == fused_graph::dual_bn_relu_conv_stats || kind == fused_graph::dgrad_add_relu_bn ||
          kind == fused_graph::dgrad_dual_relu_bn;
 }
+/// Whether it is an input gradient that another one is added to.
+constexpr bool adds_gradient(fused_graph kind) {
+  return kind == fused_graph::dgrad_add_relu_bn || kind == fused_graph::dgrad_dual_relu_bn ||
+         kind == fused_graph::dgrad_add_pooled_bn;
+}
 /// Whether it is an input gradient.
 constexpr bool is_input_gradient(fused_graph kind) {
-  return kind == fused_graph::dgrad_relu_bn || kind == fused_graph::dgrad_add_relu_bn ||
-         kind == fused_graph::dgrad_dual_relu_bn;
+  return kind == fused_graph::dgrad_relu_bn || adds_gradient(kind);
 }
 
 inline std::string_view describe(fused_graph kind) {
-  constexpr std::array<std::string_view, 8> names{
+  constexpr std::array<std::string_view, 9> names{
       "convolution, statistics",
       "batch norm, ReLU, convolution, statistics",
       "batch norm, addition, ReLU, convolution, statistics",
@@ -77,7 +86,8 @@ inline std::string_view describe(fused_graph kind) {
       "batch norm, ReLU, weight gradient",
       "input gradient, ReLU, gradients of batch norm",
       "input gradient, addition, ReLU, gradients of batch norm",
-      "input gradient, addition, ReLU, gradients of two batch norms"};
+      "input gradient, addition, ReLU, gradients of two batch norms",
+      "input gradient, addition, ReLU of a max pool, gradients of batch norm"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -94,8 +104,8 @@ class cudnn_fused_graph {
   cudnn_fused_graph(fused_graph kind, const convolution_problem& p, int samples,
                     cudnnDataType_t type, const cudnn_target& target)
       : type_(type),
-        x_{samples, p.in.channels, p.in.height, p.in.width},
-        w_{p.filters, p.in.channels, p.window, p.window},
+        x_(four(samples, cudnn_shape(p).x)),
+        w_(four(p.filters, cudnn_shape(p).w)),
         y_{samples, p.filters, p.out().height, p.out().width},
         convolution_(cudnn_convolution(p)) {
     if (kind == fused_graph::conv_stats) {
@@ -123,6 +133,9 @@ class cudnn_fused_graph {
 
  private:
   using dims = std::array<std::int64_t, 4>;
+  static dims four(std::int64_t n, const std::array<std::int64_t, 3>& of) {
+    return {n, of[0], of[1], of[2]};
+  }
   using handle = const cudnn_descriptor*;  // a tensor's, in `descriptors_`
 
   // Tensors: (n, c, h, w) with the strides of NHWC.
@@ -244,10 +257,9 @@ class cudnn_fused_graph {
     add_pass(convolution_pass::dgrad, dx, w, dy);
     const norm first = add_normalization(), second = dual ? add_normalization() : norm{};
     handle t = first.t;
-    if (adds_residual(kind)) {
+    if (adds_residual(kind))
       t = add_pointwise(CUDNN_POINTWISE_ADD, t, dual ? second.t : in_memory(x_));
-      dx = add_pointwise(CUDNN_POINTWISE_ADD, dx, in_memory(x_));
-    }
+    if (adds_gradient(kind)) dx = add_pointwise(CUDNN_POINTWISE_ADD, dx, in_memory(x_));
     const handle dz = in_memory(x_);
     operations_.push_back(
         cudnn_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)

@@ -32,9 +32,15 @@ struct cudnn_place {
 };
 
 inline std::string_view name_of(fused_graph kind) {
-  constexpr std::array<std::string_view, 8> names{
-      "conv_stats",    "bn_relu_conv_stats", "bn_add_relu_conv_stats", "dual_bn_relu_conv_stats",
-      "bn_relu_wgrad", "dgrad_relu_bn",      "dgrad_add_relu_bn",      "dgrad_dual_relu_bn"};
+  constexpr std::array<std::string_view, 9> names{"conv_stats",
+                                                  "bn_relu_conv_stats",
+                                                  "bn_add_relu_conv_stats",
+                                                  "dual_bn_relu_conv_stats",
+                                                  "bn_relu_wgrad",
+                                                  "dgrad_relu_bn",
+                                                  "dgrad_add_relu_bn",
+                                                  "dgrad_dual_relu_bn",
+                                                  "dgrad_add_pooled_bn"};
   return names[static_cast<std::size_t>(kind)];
 }
 /// The words of a table's line before the choice.
@@ -42,7 +48,8 @@ inline std::string describe(const cudnn_place& at) {
   const convolution_problem& p = at.p;
   return concat(name_of(at.kind), " ", p.in.channels, "x", p.in.height, "x", p.in.width, " ",
                 p.filters, " window ", p.window, " stride ", p.stride, " padding ", p.padding,
-                " samples ", at.samples, " ", describe(at.type));
+                p.margin > 0 ? " by pairs of columns" : "", " samples ", at.samples, " ",
+                describe(at.type));
 }
 
 /// A plan of a fused graph, and the variant packs of the addresses that it has run with.
@@ -86,11 +93,12 @@ class cudnn_fused_pass {
   std::map<std::pair<addresses, void*>, cudnn_descriptor> packs_;
 };
 
-/// The graph of an input gradient at the end of a residual block.
+/// The graph of an input gradient at the end of a residual block, or at the maxima of a pool.
 template <class N, class Real>
 fused_graph sum_graph(const normalized_input<N, Real>& in) {
   return in.shortcut.x != nullptr ? fused_graph::dgrad_dual_relu_bn
-                                  : fused_graph::dgrad_add_relu_bn;
+         : in.adds()              ? fused_graph::dgrad_add_relu_bn
+                                  : fused_graph::dgrad_add_pooled_bn;
 }
 /// Its tensors. The sums go to the saved rows `shift` and `slope`, the factors of dx to `factors`,
 /// (6, lanes).
@@ -116,7 +124,7 @@ cudnn_fused_pass::addresses sum_addresses(const N* dy, const N* packed,
   add_norm(in.norm);
   if (dual)
     add_norm(in.shortcut);
-  else
+  else if (in.adds())
     add(in.residual);
   add(other, dx);
   add_gradients(in.norm, factors);

@@ -78,6 +78,8 @@ class cudnn_fused_places {
   }
   /// A layer that did not ask, for this reason.
   void note(not_fused why) { reasons_ |= 1U << static_cast<unsigned>(why); }
+  /// A pool in one pass with the batch norm before it.
+  void note(fused_pool kind) { pools_ |= 1U << static_cast<unsigned>(kind); }
 
   /// The choices so far, and those of the table that were not asked for, as a table.
   [[nodiscard]] std::string table() const {
@@ -134,9 +136,16 @@ class cudnn_fused_places {
       if (fused[why] > 0) text += concat("; ", fused[why], " fused ", reason_names[why]);
       if (plain[why] > 0) text += concat("; ", plain[why], " plain ", reason_names[why]);
     }
-    constexpr std::array<std::string_view, 4> words{
-        "where statistics are frozen", "in ghost batches", "in recomputed or offloaded blocks",
-        "in backward where ranks share statistics"};
+    constexpr std::array<std::string_view, 2> pools{"max", "average"};
+    for (unsigned kind = 0; kind < pools.size(); ++kind)
+      if ((pools_ >> kind & 1U) != 0) text += concat("; with the ", pools[kind], " pool behind it");
+    constexpr std::array<std::string_view, 6> words{
+        "where statistics are frozen",
+        "in ghost batches",
+        "in recomputed or offloaded blocks",
+        "in backward where ranks share statistics",
+        "at the average pool behind a projection's block",
+        "at an average pool of fewer than 6 or more than 64 pixels"};
     for (unsigned why = 0; why < words.size(); ++why)
       if ((reasons_ >> why & 1U) != 0) text += concat("; plain ", words[why]);
     return text;
@@ -146,7 +155,7 @@ class cudnn_fused_places {
     const std::scoped_lock lock(mutex_);
     places_.clear();
     table_.clear();
-    reasons_ = 0;
+    reasons_ = pools_ = 0;
   }
 
  private:
@@ -165,7 +174,7 @@ class cudnn_fused_places {
     std::optional<cudnn_fused_pass> pass;
   };
 
-  using tuple = std::pair<std::array<int, 7>, std::array<int, 5>>;
+  using tuple = std::pair<std::array<int, 8>, std::array<int, 5>>;
   static tuple as_tuple(const cudnn_place& at) {
     return {as_array(at.p),
             {static_cast<int>(at.kind), at.samples, static_cast<int>(at.type),
@@ -260,7 +269,7 @@ class cudnn_fused_places {
   mutable std::recursive_mutex mutex_;  // a plain form may have places of its own
   std::map<tuple, std::optional<decided>> places_;
   std::map<std::string, std::string, std::less<>> table_;  // choices by place
-  std::atomic<unsigned> reasons_ = 0;
+  std::atomic<unsigned> reasons_ = 0, pools_ = 0;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -46,16 +46,35 @@ inline constexpr std::array<cudnn_operation, 3> cudnn_operations{
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}}};
 
+/// A problem as cuDNN gets it: channels, height and width of x, those of the windows, and of each
+/// axis the stride and the padding on either side. Images with a margin are read by pairs of
+/// columns (ops/gpu/paired_columns.hpp).
+struct cudnn_shape {
+  std::array<std::int64_t, 3> x, w;
+  std::array<std::int64_t, 2> stride, padding;
+
+  explicit cudnn_shape(const convolution_problem& p)
+      : x{p.in.channels, p.in.height, p.in.width},
+        w{p.in.channels, p.window, p.window},
+        stride{p.stride, p.stride},
+        padding{p.padding, p.padding} {
+    if (p.margin == 0) return;
+    x = {2 * x[0], x[1], (x[2] + p.margin) / 2};
+    w = {2 * w[0], w[1], (w[2] + 1) / 2};
+    stride[1] /= 2;
+    padding[1] = (padding[1] + 1) / 2 - p.margin / 2;
+  }
+};
 inline cudnn_descriptor cudnn_convolution(const convolution_problem& p) {
-  const auto both = [](std::int64_t v) { return std::array<std::int64_t, 2>{v, v}; };
+  const cudnn_shape shape(p);
   return cudnn_descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
       .with(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
       .with(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
       .with(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
-      .with(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, both(p.stride))
-      .with(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, both(p.padding))
-      .with(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, both(p.padding))
-      .with(CUDNN_ATTR_CONVOLUTION_DILATIONS, both(1))
+      .with(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, shape.stride)
+      .with(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, shape.padding)
+      .with(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, shape.padding)
+      .with(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::array<std::int64_t, 2>{1, 1})
       .finalized();
 }
 
@@ -63,10 +82,10 @@ inline cudnn_descriptor cudnn_convolution(const convolution_problem& p) {
 class cudnn_graph {
  public:
   cudnn_graph(const cudnn_plan_key& key, const cudnn_target& target)
-      : x_(tensor(cudnn_x_id, key.data_type, key.samples, key.p.in)),
-        w_(tensor(cudnn_w_id, key.data_type, key.p.filters,
-                  {key.p.in.channels, key.p.window, key.p.window})),
-        y_(tensor(cudnn_y_id, key.data_type, key.samples, key.p.out())),
+      : x_(tensor(cudnn_x_id, key.data_type, key.samples, cudnn_shape(key.p).x)),
+        w_(tensor(cudnn_w_id, key.data_type, key.p.filters, cudnn_shape(key.p).w)),
+        y_(tensor(cudnn_y_id, key.data_type, key.samples,
+                  {key.p.filters, key.p.out().height, key.p.out().width})),
         convolution_(cudnn_convolution(key.p)),
         operation_(operation(key)),
         graph_(graph(target)) {}
@@ -75,8 +94,9 @@ class cudnn_graph {
 
  private:
   /// (n, c, h, w) with the strides of NHWC; n counts samples or filters.
-  static cudnn_descriptor tensor(std::int64_t id, cudnnDataType_t type, int n, const extent& e) {
-    const std::int64_t c = e.channels, h = e.height, w = e.width;
+  static cudnn_descriptor tensor(std::int64_t id, cudnnDataType_t type, int n,
+                                 const std::array<std::int64_t, 3>& each) {
+    const auto [c, h, w] = each;
     return cudnn_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
         .with(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
         .with(CUDNN_ATTR_TENSOR_DATA_TYPE, type)

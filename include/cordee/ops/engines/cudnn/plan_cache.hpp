@@ -28,8 +28,9 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// What tells convolutions apart, as a part of a map's key.
-inline std::array<int, 7> as_array(const convolution_problem& p) {
-  return {p.in.channels, p.in.height, p.in.width, p.filters, p.window, p.stride, p.padding};
+inline std::array<int, 8> as_array(const convolution_problem& p) {
+  return {p.in.channels, p.in.height, p.in.width, p.filters,
+          p.window,      p.stride,    p.padding,  p.margin};
 }
 
 /// Measures milliseconds of work on a stream, for each of `runs` in a row. One more run precedes
@@ -108,7 +109,7 @@ class cudnn_plan_cache {
   static constexpr std::size_t candidates = 12;
   static constexpr int measurements = 2, runs = 3;  // the least of the means is taken
 
-  using tuple = std::pair<std::array<int, 7>, std::array<int, 6>>;
+  using tuple = std::pair<std::array<int, 8>, std::array<int, 6>>;
   static tuple as_tuple(const cudnn_plan_key& key) {
     return {as_array(key.p),
             {key.samples, static_cast<int>(key.pass), static_cast<int>(key.data_type),

@@ -89,7 +89,8 @@ inline std::string describe(const cudnn_plan_key& key) {
   const convolution_problem& p = key.p;
   return concat(describe(key.pass), " of ", cordee::describe(p.in), " -> ",
                 cordee::describe(p.out()), ", window ", p.window, ", stride ", p.stride,
-                ", padding ", p.padding, ", ", key.samples, " samples in ", describe(key.data_type),
+                ", padding ", p.padding, p.margin > 0 ? ", by pairs of columns, " : ", ",
+                key.samples, " samples in ", describe(key.data_type),
                 key.accumulate ? ", accumulated" : "");
 }
 
