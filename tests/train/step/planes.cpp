@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <cordee/train/step/planes.hpp>
+#include <cordee/train/step/skip_limits.hpp>
 
 #include "tests/support/quadratic.hpp"
 
@@ -213,12 +215,20 @@ TEST_CASE("planes: view_of() has the same range of every plane and the norms of 
   CHECK_FALSE(p.view_of(some, 1, false).finite);
 }
 
-TEST_CASE("planes: first_nonfinite_segment() is the first with a NaN; without any, the last one") {
+TEST_CASE("planes: nonfinite_segments are the first and the last with a NaN, or the last one") {
   memory<1, 0> p(cpu(1), t4_table);
-  CHECK(p.first_nonfinite_segment({}).name == "b2");
-  p.grads()[t4_table[3].offset] = p.grads()[t4_table[1].offset + 1] = std::nan("");
-  p.compute_norms(p.trainables(), 0, false, {});
-  CHECK(p.first_nonfinite_segment({}).name == "b1");
+  const auto names = [&p] {
+    p.compute_norms(p.trainables(), 0, false, {});
+    const auto of = detail::train::nonfinite_segments(p.trainables(), p.squared_grad_norms({}));
+    return std::string(of.first) + " " + std::string(of.last);
+  };
+  CHECK(names() == "b2 b2");
+  p.grads()[t4_table[1].offset + 1] = std::nan("");
+  CHECK(names() == "b1 b1");
+  p.grads()[t4_table[0].offset] = std::nan("");
+  CHECK(names() == "W1 b1");
+  p.grads()[t4_table[3].offset] = std::nan("");
+  CHECK(names() == "W1 b2");
 }
 
 TEST_CASE("planes: the views of all buckets cover every trainable element once") {

@@ -18,11 +18,20 @@ TEST_CASE("throw_nonfinite: the message has tensor, step, learning rate, loss sc
                                          .loss_scale = 0.5};
   const std::string message = support::error_message([&] {
     detail::train::throw_nonfinite({.step = 8, .nonfinite_steps = 20},
-                                   {.loss_scaling = {.smallest = 0.25}}, "conv1.weight", last,
-                                   true);
+                                   {.loss_scaling = {.smallest = 0.25}}, "conv1.weight", "fc.bias",
+                                   last, true);
   });
   for (const char* part :
-       {"20 steps in a row had a gradient with a NaN or an infinity", "\"conv1.weight\"", "step 7",
+       {"20 steps in a row had a gradient with a NaN or an infinity",
+        "first in \"conv1.weight\", last in \"fc.bias\", which backward reached first (", "step 7",
         "epoch 1.5", "learning rate 0.25", "loss scale 0.5", "lower the learning rate"})
     CHECK_MESSAGE(support::contains(message, part), message);
+}
+
+TEST_CASE("throw_nonfinite: one tensor is named once") {
+  const std::string message = support::error_message([] {
+    detail::train::throw_nonfinite({.step = 8, .nonfinite_steps = 20}, {}, "fc.bias", "fc.bias", {},
+                                   false);
+  });
+  CHECK_MESSAGE(support::contains(message, "first in \"fc.bias\" ("), message);
 }

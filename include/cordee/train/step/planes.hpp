@@ -314,13 +314,9 @@ class planes {
     for (std::size_t k = 0; k < trainables().size(); ++k)
       f(trainables()[k], core::sqrt(weights[k]), core::sqrt(grads[k]), core::sqrt(sums[k]));
   }
-  /// The first segment whose gradient had no finite norm when it was computed last; otherwise the
-  /// last segment. Blocks the host.
-  [[nodiscard]] const segment& first_nonfinite_segment(stream s) const {
-    const auto squares = copy_to_host(device_, squared_grad_norms_.span(), s);
-    std::size_t k = 0;
-    while (k + 1 < trainables().size() && core::isfinite(squares[k])) ++k;
-    return trainables()[k];
+  /// Squared norms of the trainable segments' gradients, as computed last. Blocks the host.
+  [[nodiscard]] auto squared_grad_norms(stream s) const {
+    return copy_to_host(device_, squared_grad_norms_.span(), s);
   }
 
  private:

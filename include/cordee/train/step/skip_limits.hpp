@@ -5,11 +5,15 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
+#include <cordee/core/segment.hpp>
 #include <cordee/train/step/run_state.hpp>
 #include <cordee/train/step/step.hpp>
 
@@ -34,13 +38,24 @@ namespace cordee::inline CORDEE_ABI::detail::train {
   m.add("): ");
 }
 
-/// Throws error for the steps counted in p, of which `tensor` is the first one whose gradient was
-/// not finite in the last one.
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_nonfinite(const progress& p,
-                                                                   const trainer_options& options,
-                                                                   std::string_view tensor,
-                                                                   const step_outcome& last,
-                                                                   bool scaled) {
+/// Names of two segments.
+struct segment_pair {
+  std::string_view first, last;
+};
+/// The first and the last trainable segment, in forward order, whose gradient has no finite squared
+/// norm; backward reached the last one first. Without any, the last segment twice.
+segment_pair nonfinite_segments(std::span<const segment> trainables, const auto& squared_norms) {
+  std::size_t first = 0, last = trainables.size() - 1;
+  while (first < last && core::isfinite(squared_norms[first])) ++first;
+  while (last > first && core::isfinite(squared_norms[last])) --last;
+  return {trainables[first].name, trainables[last].name};
+}
+
+/// Throws error for the steps counted in p. In the last one the gradient was not finite from
+/// `first_tensor` to `last_tensor`, in forward order.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_nonfinite(
+    const progress& p, const trainer_options& options, std::string_view first_tensor,
+    std::string_view last_tensor, const step_outcome& last, bool scaled) {
   const bool in_a_row = p.nonfinite_steps >= options.max_nonfinite_steps;
   const bool at_smallest = scaled && last.loss_scale <= options.loss_scaling.smallest;
   core::message m;
@@ -54,8 +69,12 @@ namespace cordee::inline CORDEE_ABI::detail::train {
     m.add(" had a NaN or an infinity, this time in what would be batch norm's running statistics");
   } else {
     m.add(" had a gradient with a NaN or an infinity, this time first in \"");
-    m.add(tensor);
-    m.add("\"");
+    m.add(first_tensor);
+    if (last_tensor != first_tensor) {
+      m.add("\", last in \"");
+      m.add(last_tensor);
+    }
+    m.add(last_tensor == first_tensor ? "\"" : "\", which backward reached first");
   }
   add_step(m, last, scaled);
   m.add(at_smallest
@@ -87,8 +106,11 @@ template <bool Scaled, class Planes, class Stream>
                                            const step_outcome& last, const Planes& planes,
                                            Stream s) {
   if (!last.finite() && (p.nonfinite_steps >= options.max_nonfinite_steps ||
-                         p.nonfinite_in_window > options.max_nonfinite_share * progress::window))
-    throw_nonfinite(p, options, planes.first_nonfinite_segment(s).name, last, Scaled);
+                         p.nonfinite_in_window > options.max_nonfinite_share * progress::window)) {
+    const segment_pair tensors =
+        nonfinite_segments(planes.trainables(), planes.squared_grad_norms(s));
+    throw_nonfinite(p, options, tensors.first, tensors.last, last, Scaled);
+  }
   if constexpr (Scaled)
     if (p.zero_gradients >= options.max_nonfinite_steps) throw_zero_gradients(p, last);
 }
