@@ -82,6 +82,9 @@ void compose(threads comm) {
   trainer run{model, clip{zero_one_adam{}}, learning_rate, compressed{ring{comm}, fp16{}}};
 #elif defined(LOCAL_STEPS_OF_MOMENTA)
   trainer run{model, local_steps{clip{one_bit_adam{}}, 8}, learning_rate, ring{comm}};
+#elif defined(GROUPS_OF_MOMENTA)
+  trainer run{model, parameter_groups{one_bit_adam{}, parameter_group{"w", one_bit_adam{}}},
+              learning_rate, ring{comm}};
 #elif defined(WEIGHTS_OVER_COMPRESSED)
   trainer run{model, decentlam{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #else

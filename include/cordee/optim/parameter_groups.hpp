@@ -105,6 +105,10 @@ template <class Optimizer, std::size_t Groups>
 struct parameter_groups {
   static_assert(Optimizer::needs == agreement::exact,
                 "parameter_groups: wrap the groups, as in local_steps{parameter_groups{...}, 8}");
+  static_assert(!detail::optim::compresses_momentum<Optimizer>(),
+                "parameter_groups: one_bit_adam and its like decide for a whole bucket whether it "
+                "is compressed: use one for the whole model, with .decay_on for what must not "
+                "decay, or groups of adamw");
   static constexpr agreement needs = agreement::exact;  ///< Steps on the mean gradient.
   static constexpr bool eager = detail::optim::is_eager<Optimizer>;          ///< That of `others`.
   static constexpr int slots = Optimizer::slots;                             ///< That of `others`.
