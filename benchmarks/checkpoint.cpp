@@ -7,6 +7,8 @@
 //           their middle, and without: wall time, and the process's user and system time, in which
 //           the thread that writes is contained. Minima over interleaved repetitions. The same save
 //           by itself, beside no training, and its parts.
+//   memory  the same steps with memory_checkpoint, which keeps each one's state, and without.
+//           Minima over interleaved repetitions of `steps` steps; the copy by itself.
 //   large   a model of 10^9 parameters and their momentum (an arena of 12 GB, files of 8 GB): saved
 //           without a copy and resumed; seconds, and the memory beyond the arena.
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include <sys/resource.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
+#include <cordee/checkpoint/memory_checkpoint.hpp>
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -62,12 +65,26 @@ cost cost_of(const F& f) {
   return {bench::now() - wall, cpu_seconds() - cpu};
 }
 
+using net_type = resnet<50, fp32, cpu, resnet_options{.image = {3, 224, 224}, .classes = 1000}>;
+
+/// A micro-batch of n samples, all alike.
+struct samples {
+  explicit samples(int count)
+      : n(count),
+        pixels(static_cast<std::size_t>(n) * net_type::input.size(), 100),
+        labels(static_cast<std::size_t>(n), 7) {}
+  [[nodiscard]] std::array<batch<cpu>, 1> micro() {
+    return {
+        batch<cpu>{{pixels.data(), pixels.size()}, {labels.data(), labels.size()}, n, n, 1, {}}};
+  }
+  int n;
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
+};
+
 void stall(const run_folder& folder, int n, int steps, int reps) {
-  using net_type = resnet<50, fp32, cpu, resnet_options{.image = {3, 224, 224}, .classes = 1000}>;
-  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(n) * net_type::input.size(), 100);
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(n), 7);
-  const std::array micro{
-      batch<cpu>{{pixels.data(), pixels.size()}, {labels.data(), labels.size()}, n, n, 1, {}}};
+  samples all(n);
+  const auto micro = all.micro();
   net_type net;
   trainer run{net, sgd{.momentum = 0.9}, small_lr, solo{}};
   checkpoint_writer writer;
@@ -111,6 +128,37 @@ void stall(const run_folder& folder, int n, int steps, int reps) {
       streamed.wall, streamed.cpu);
 }
 
+void memory(int n, int steps, int reps) {
+  samples all(n);
+  const auto micro = all.micro();
+  net_type net;
+  trainer run{net, sgd{.momentum = 0.9}, small_lr, solo{}};
+  memory_checkpoint kept;
+  kept.begin_on_all_ranks(run, 0);  // allocates
+  const auto train = [&](bool keeps) {
+    return cost_of([&] {
+      for (int k = 0; k < steps; ++k) {
+        run.step(micro, 0);
+        if (keeps) kept.step_on_all_ranks(run, 0);
+      }
+    });
+  };
+  (void)train(true);
+  cost without, with, alone;
+  for (int k = 0; k < reps; ++k) {
+    without.reduce(train(false));
+    with.reduce(train(true));
+    alone.reduce(cost_of([&] { kept.step_on_all_ranks(run, 0); }));
+  }
+  const double bytes = 8.0 * static_cast<double>(run.weights().size);  // with momentum
+  std::printf(
+      "ResNet-50, batch %d, %d steps: without memory_checkpoint %.1f ms a step, with it %.1f ms: "
+      "%+.1f ms, %+.2f %%; the copy alone %.1f ms for %.0f MB, %.1f GB/s, CPU %.1f ms\n",
+      n, steps, 1e3 * without.wall / steps, 1e3 * with.wall / steps,
+      1e3 * (with.wall - without.wall) / steps, 100 * (with.wall / without.wall - 1),
+      1e3 * alone.wall, 1e-6 * bytes, 1e-9 * bytes / alone.wall, 1e3 * alone.cpu);
+}
+
 void large(const run_folder& folder) {
   constexpr std::size_t n = 1'000'000'000;
   support::large_model<n> model;
@@ -142,11 +190,12 @@ void large(const run_folder& folder) {
 int main(int argc, char** argv) {
   return examples::run([&] {
     examples::options o(argc, argv, "checkpoint: what a checkpoint costs");
-    const std::string what = o.string("what", "stall", "stall or large");
+    const std::string what = o.string("what", "stall", "stall, memory or large");
     const run_folder folder(
         o.string("folder", "bench_checkpoint", "is made, and removed at the end"));
     const int n = o.whole("batch", 2, "samples of a step");
-    const int steps = o.whole("steps", 100, "of which one save is in the middle");
+    const int steps =
+        o.whole("steps", 100, "of a repetition; of stall one save is in their middle");
     const int reps = o.whole("reps", 3, "interleaved repetitions");
     o.done();
     if (std::filesystem::exists(folder.path()))
@@ -155,10 +204,12 @@ int main(int argc, char** argv) {
     std::printf("%s\n", detail::train::instruction_set().c_str());
     if (what == "stall")
       stall(folder, n, steps, reps);
+    else if (what == "memory")
+      memory(n, steps, reps);
     else if (what == "large")
       large(folder);
     else
-      throw error(concat("--what takes stall or large, not \"", what, "\""));
+      throw error(concat("--what takes stall, memory or large, not \"", what, "\""));
     std::filesystem::remove_all(folder.path());
   });
 }
