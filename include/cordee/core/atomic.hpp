@@ -24,7 +24,7 @@ class atomic {
   constexpr atomic(T value = T{}) noexcept : value_(value) {}
   atomic(const atomic&) = delete;
   atomic& operator=(const atomic&) = delete;
-  T operator=(T value) noexcept {
+  T operator=(T value) noexcept {  // NOLINT: as std::atomic
     store(value);
     return value;
   }
@@ -50,7 +50,7 @@ class atomic {
     return __atomic_compare_exchange_n(&value_, &expected, value, true, memory_order::seq_cst,
                                        memory_order::seq_cst);
   }
-  T operator++(int) noexcept { return fetch_add(1); }
+  T operator++(int) noexcept { return fetch_add(1); }  // NOLINT: as std::atomic
   T operator++() noexcept { return fetch_add(1) + 1; }
   T operator--() noexcept { return fetch_sub(1) - 1; }
 

@@ -54,8 +54,8 @@ inline float nearbyint(float x) { return __builtin_nearbyintf(x); }
 inline double nearbyint(double x) { return __builtin_nearbyint(x); }
 inline double copysign(double x, double y) { return __builtin_copysign(x, y); }
 inline double fmax(double x, double y) { return __builtin_fmax(x, y); }
-constexpr float ldexp(float x, int exponent) { return __builtin_ldexpf(x, exponent); }
-constexpr double ldexp(double x, int exponent) { return __builtin_ldexp(x, exponent); }
+inline float ldexp(float x, int exponent) { return __builtin_ldexpf(x, exponent); }
+inline double ldexp(double x, int exponent) { return __builtin_ldexp(x, exponent); }
 inline long long llround(double x) { return __builtin_llround(x); }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::core

@@ -176,7 +176,7 @@ std::string shard_laws(const Make& make, const shard_law_options& options = {},
             if (comm.rank() == 0) laws::compare_shards(all, n, options, r);
           },
           options.deadline);
-      if (const std::string violations = r.violations(); !violations.empty()) return violations;
+      if (std::string violations = r.violations(); !violations.empty()) return violations;
     }
   return {};
 }

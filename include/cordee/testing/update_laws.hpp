@@ -84,7 +84,7 @@ std::string same_updates(A& a, B& b, int steps, const F& batches_of) {
     for (int slot = 0; slot < optimizer::slots; ++slot)
       r.expect(same_bits(slot_of(a, slot), slot_of(b, slot)), "step ", k, ": slot ", slot,
                " of the optimizer differs");
-    if (const std::string violations = r.violations(); !violations.empty()) return violations;
+    if (std::string violations = r.violations(); !violations.empty()) return violations;
   }
   return {};
 }

@@ -192,7 +192,7 @@ template <class Remaining>
   auto failed_since = wait_timer::clock::now(), printed = failed_since;
   while (true) {
     const auto now = wait_timer::clock::now();
-    const std::string ranks = remaining();
+    std::string ranks = remaining();
     if (ranks.empty()) return ranks;
     if (!first_failure.happened()) failed_since = now;
     if (now - failed_since > grace_period(deadline)) return ranks;

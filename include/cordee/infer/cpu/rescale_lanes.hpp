@@ -97,6 +97,7 @@ class rescaling {
         odd_multiplier_(f.odd_multiplier_),
         even_rounding_(f.even_rounding_),
         odd_rounding_(f.odd_rounding_) {}
+  // NOLINTNEXTLINE(cert-oop54-cpp): assigned to itself, each member is, too
   [[gnu::always_inline]] rescaling& operator=(const rescaling& f) {
     before_ = f.before_;
     after_ = f.after_;

@@ -72,9 +72,9 @@ class gradient_sums {
   static constexpr std::size_t streamed_bytes = std::size_t{1} << 17;
   static constexpr int L = tile_rows < lanes<float> ? tile_rows : lanes<float>;
 
-  /// Channel i of a tile.
-  static constexpr int channel_of(int block, int tile, int i) {
-    return block == 32 ? tile / 2 * 32 + 2 * i + tile % 2 : tile * tile_rows + i;
+  /// Channel i of tile `at`.
+  static constexpr int channel_of(int block, int at, int i) {
+    return block == 32 ? at / 2 * 32 + 2 * i + at % 2 : at * tile_rows + i;
   }
 
   /// Numbers in canonical order, and where they belong.
