@@ -121,7 +121,7 @@ if(TARGET plan)
     ARGS --batch 256 --ranks 8 --wire int8 --local-steps 64)
   cordee_refuses(plan.local_steps.vote "vote leaves signs" --wire vote --local-steps 2)
   cordee_refuses(plan.wire.unknown "--wire: .rank0. is none of fp32, fp16, int8, sign, vote, rank1" --wire rank0)
-  cordee_refuses(plan.memory "--batch: 512 images a rank need 22.80 GB, and a v100 has 16. it fits with recompute: 7.95 GB, at the price"
+  cordee_refuses(plan.memory "--batch: 512 images a rank need 22.80 GB, but v100 has 16. it fits with recompute: 7.95 GB, at the price"
     --batch 8192 --ranks 16)
   cordee_refuses(plan.machine "--machine: nowhere: cannot read nowhere: No such file" --machine nowhere)
   cordee_refuses(plan.layers.absent "--layers: nowhere: cannot read nowhere: No such file" --layers nowhere)

@@ -118,7 +118,7 @@ inline void print_total(std::size_t bytes, double available, const char* remark)
 inline void expect_fits(std::size_t bytes, double available, int samples,
                         std::string_view processor, const std::string& remedies) {
   if (static_cast<double>(bytes) > available)
-    throw error(concat("--batch: ", samples, " images a rank need ", gigabytes(bytes), ", and a ",
+    throw error(concat("--batch: ", samples, " images a rank need ", gigabytes(bytes), ", but ",
                        processor, " has ", available / 1e9, remedies));
 }
 

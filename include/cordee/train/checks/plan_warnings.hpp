@@ -46,8 +46,8 @@ auto build_warnings(bool optimized, std::integral auto register_bytes, bool avx2
         "-D CMAKE_BUILD_TYPE=Release, or compile with -O2");
   if (register_bytes < 32 && avx2)
     out.push_back(concat("compiled for vectors of ", register_bytes,
-                         " bytes on a processor with AVX2, where convolutions would run three "
-                         "to six times as fast; compile with -march=native"));
+                         " bytes on a processor with AVX2, where wider ones are faster (in "
+                         "convolutions three to six times); compile with -march=native"));
   return out;
 }
 
