@@ -97,7 +97,7 @@ struct kernel_workload {
   std::vector<std::uint8_t> pixels = std::vector<std::uint8_t>(images * net_type::input.size(), 99);
   std::vector<std::int32_t> labels = std::vector<std::int32_t>(images, 3);
 
-  /// Of forward and backward, as long as measured.
+  /// Kernels of forward and backward, as long as measured.
   void set_computation(double seconds) { profile = profile_of<net_type>(seconds * 2 / 3); }
   static net_type make() { return {}; }
   void step(auto& t, int ranks) {

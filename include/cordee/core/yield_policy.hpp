@@ -17,7 +17,7 @@ namespace cordee::inline CORDEE_ABI::detail::core {
 /// The yield policy of one thread.
 class yield_policy {
  public:
-  /// `blocked_waits`: so many, less one, block after a slow yield. Range: 1 or more.
+  /// `blocked_waits` - 1 waits block after a slow yield. Range: 1 or more.
   explicit constexpr yield_policy(int blocked_waits) : blocked_waits_(blocked_waits) {}
 
   /// Yields. Returns false without it where this wait should block.
@@ -30,7 +30,7 @@ class yield_policy {
   }
   /// Whether yield() would yield; counts the wait.
   [[nodiscard]] bool yields() { return blocks_ == 0 || --blocks_ == 0; }
-  /// After a yield that took so many nanoseconds.
+  /// Records how long a yield took, in nanoseconds.
   void note(std::int64_t took) {
     if (took > slow) blocks_ = blocked_waits_;
   }
