@@ -7,8 +7,9 @@
 # (Sapphire Rapids), avx512_bf16 (Zen 4), avx512_vnni, avx512, avx_vnni, avx2 (about x86-64-v3) and baseline (any processor). `main` stays
 # as it is. ${<name>_TARGETS} lists the targets: <name>-<isa>, the programs, and <name>, which replaces itself by the
 # program for the fastest instruction set that processor and system support, or for the one that the environment's
-# CORDEE_ISA names. They stay in one folder: install(TARGETS ${<name>_TARGETS}). LIBRARIES may contain an INTERFACE library
-# with definitions and options.
+# CORDEE_ISA names. On Intel's processors avx512_bf16 is slower than avx512 or avx512_vnni, one of which is started if it is
+# among them. All stay in one folder: install(TARGETS ${<name>_TARGETS}). LIBRARIES may contain an INTERFACE library with
+# definitions and options.
 #
 # Why several programs, and not one with several objects as cordee_infer: objects compiled for different instructions must
 # not share inline functions, for the linker takes one copy for all (of std::vector<float>::push_back, say). cordee_infer
@@ -59,7 +60,13 @@ function(cordee_add_executable name)
     if(NOT supported)
       set(supported true)
     endif()
-    string(APPEND programs "CORDEE_PROGRAM(\"${isa}\", \"$<TARGET_FILE_NAME:${name}-${isa}>\", ${supported})\n")
+    # Intel's vectors take longer for a product of bf16 than for one of fp32 (ops/engines/default.hpp).
+    set(preferred true)
+    if(isa STREQUAL "avx512_bf16" AND arg_ISAS MATCHES "avx512(_vnni)?(;|$)")
+      set(preferred "__builtin_cpu_is(\"intel\") == 0")
+    endif()
+    string(APPEND programs
+      "CORDEE_PROGRAM(\"${isa}\", \"$<TARGET_FILE_NAME:${name}-${isa}>\", ${supported}, ${preferred})\n")
   endforeach()
   file(GENERATE OUTPUT ${folder}/$<CONFIG>/programs.inc CONTENT "${programs}")
   cordee_add_program(${name} ${folder} "" ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/launcher.cpp)

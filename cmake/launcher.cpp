@@ -45,6 +45,7 @@ struct program {
   const char* isa;
   const char* file;
   bool supported;
+  bool preferred;  // else started only if CORDEE_ISA names it
 };
 
 int fail(const char* text, const char* detail, const program* begin, const program* end) {
@@ -79,7 +80,7 @@ int start(const program& chosen, char** argv) {
 }  // namespace
 
 int main(int, char** argv) {
-#define CORDEE_PROGRAM(isa, file, supported) {isa, file, supported},
+#define CORDEE_PROGRAM(isa, file, supported, preferred) {isa, file, supported, preferred},
   // The fastest first.
   const program programs[] = {
 #include "programs.inc"
@@ -88,7 +89,7 @@ int main(int, char** argv) {
   const char* const wanted = getenv("CORDEE_ISA");
   if (wanted == nullptr || *wanted == '\0') {
     for (const program* p = programs; p != end; ++p)
-      if (p->supported) return start(*p, argv);
+      if (p->supported && p->preferred) return start(*p, argv);
     return fail("this processor or system supports none of", "", programs, end);
   }
   for (const program* p = programs; p != end; ++p) {

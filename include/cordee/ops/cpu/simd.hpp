@@ -25,7 +25,7 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 inline constexpr int register_bytes = 64;
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
 inline constexpr std::string_view isa = "AVX-512 with AMX";
-#elif defined(__AVX512BF16__)
+#elif CORDEE_ABI_BFLOAT_DOTS
 inline constexpr std::string_view isa = "AVX-512 with BF16";
 #else
 inline constexpr std::string_view isa = "AVX-512";
