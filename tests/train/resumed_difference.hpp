@@ -32,7 +32,7 @@ struct trace {
 };
 
 template <class Run>
-auto planes_of(Run& run) {
+auto all_planes(Run& run) {
   using O = std::remove_cvref_t<decltype(run.optimizer())>;
   using R = std::remove_cvref_t<decltype(run.reducer())>;
   std::vector<span_on<typename Run::Real, cpu>> planes{run.weights()};
@@ -44,7 +44,7 @@ auto planes_of(Run& run) {
 template <class Run>
 auto trace_of(Run& run, const detail::train::step_outcome& out) {
   trace<typename Run::Real> t;
-  for (const auto& plane : planes_of(run)) t.planes.push_back(copy(plane));
+  for (const auto& plane : all_planes(run)) t.planes.push_back(copy(plane));
   t.outcome = {static_cast<double>(out.info.step),
                static_cast<double>(out.info.applied),
                static_cast<double>(out.info.round),
@@ -88,7 +88,7 @@ std::string resumed_difference(const Make& make, const Train& train, int before,
   const auto uninterrupted = [&] {  // has left an asynchronous server when the second one joins
     const auto run = make();
     for (int k = 0; k < before; ++k) train(*run, k);
-    for (const auto& plane : planes_of(*run)) planes.push_back(copy(plane));
+    for (const auto& plane : all_planes(*run)) planes.push_back(copy(plane));
     if (run->comm().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     state = run->state();  // while another rank might already push to an asynchronous server
     return go_on(*run);
@@ -97,7 +97,7 @@ std::string resumed_difference(const Make& make, const Train& train, int before,
   for (const segment& s : run->segments())
     for (std::size_t i = 0; i < s.size; ++i) run->weights()[s.offset + i] += Real{1};
   run->adopt_weights();
-  const auto targets = planes_of(*run);
+  const auto targets = all_planes(*run);
   for (std::size_t p = 0; p < targets.size(); ++p)
     std::copy(planes[p].begin(), planes[p].end(), targets[p].begin());
   run->restore(state);
