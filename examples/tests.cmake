@@ -115,9 +115,12 @@ if(TARGET plan)
     ARGS --batch 2048 --ranks 64 --mtbf 5000)
   cordee_refuses(plan.network "--network: .vgg. is none of resnet20" --network vgg)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
-  cordee_example(plan.wire MATCH "gradients in rank4.*reducer +[a-z-]+, rank 4" ARGS --batch 2048 --ranks 64 --wire rank4)
+  # Of 1.84 GB without a wire: power_sgd adds two planes of 102,440,704 bytes.
+  cordee_example(plan.wire
+    MATCH "gradients in rank4.*reducer +[a-z-]+, rank 4.*memory of a rank +2.04 GB of 16\n.*optimizer slots 102,440,704, reducer slots 204,881,408.*with micro-batches of"
+    ARGS --batch 2048 --ranks 64 --wire rank4)
   cordee_example(plan.wire.vote MATCH "reducer +majority vote, .*exchange +[0-9.]+ MB sent" ARGS --batch 256 --ranks 8 --wire vote)
-  cordee_example(plan.local_steps MATCH "gradients in int8, every 64 steps.*, 8 bits,.*exchange +[0-9.]+ MB sent"
+  cordee_example(plan.local_steps MATCH "gradients in int8, every 64 steps.*, 8 bits,.*exchange +[0-9.]+ MB sent.*optimizer slots 307,322,112, reducer slots 102,440,704"
     ARGS --batch 256 --ranks 8 --wire int8 --local-steps 64)
   cordee_refuses(plan.local_steps.vote "vote leaves signs" --wire vote --local-steps 2)
   cordee_refuses(plan.wire.unknown "--wire: .rank0. is none of fp32, fp16, int8, sign, vote, rank1" --wire rank0)

@@ -229,9 +229,9 @@ void make_plan(const options& o) {
   const double memory = o.memory_gb > 0 ? 1e9 * o.memory_gb : gpu.memory_bytes;
   const auto memory_of_rank = [&](bool prints) {
     if (listed)
-      print_planes(numbers_of(layers), width, images, memory, gpu.name, prints);
+      print_planes(numbers_of(layers), width, images, slots_of(wire), memory, gpu.name, prints);
     else
-      print_memory(*net, width, images, o.ranks, memory, gpu.name, prints);
+      print_memory(*net, width, images, o.ranks, slots_of(wire), memory, gpu.name, prints);
   };
   memory_of_rank(false);  // or an error
   step_profile step = step_of(o, gpu, layers, images, width);

@@ -52,11 +52,22 @@ class sized_gpu {
   void finish(stream) const {}
 };
 
-/// Master weights, gradients and momentum in fp32.
-inline memory_plan planes_of(double numbers) {
+/// A rank's planes of state, and whether the update may be on the host or sharded.
+struct slot_counts {
+  int optimizer = 1, reducer = 0;
+  bool moves_update = true;
+};
+
+/// Master weights, gradients and slots in fp32.
+inline memory_plan planes_of(double numbers, const slot_counts& slots) {
   memory_plan plan;
-  for (const char* const name : {"weights", "gradients", "optimizer slots"})
-    plan.add(name, static_cast<std::size_t>(4 * numbers));
+  const auto add = [&](const char* name, int planes) {
+    if (planes > 0) plan.add(name, static_cast<std::size_t>(4 * planes * numbers));
+  };
+  add("weights", 1);
+  add("gradients", 1);
+  add("optimizer slots", slots.optimizer);
+  add("reducer slots", slots.reducer);
   return plan;
 }
 
@@ -68,7 +79,7 @@ void visit_layout(int width, int samples, const layout_visitor& f) {
   namespace train = cordee::detail::train;
   const auto visit = [&](auto&& net) {
     auto& price = net.pass_layout().on_host;
-    const auto planes = planes_of(static_cast<double>(net.plane_size()));
+    const auto planes = planes_of(static_cast<double>(net.plane_size()), {});
     price = train::on_host_price(net, planes, net.segments());
     price.freed -= train::status_bytes(net.segments());  // planes_of has none
     f(net.pass_layout(), net.memory_of_pass(samples), net.plane_size());
@@ -86,7 +97,7 @@ inline std::string gigabytes(std::size_t bytes) {
 /// f(policy's name, bytes of a rank with it, price) for each policy that a rank may have.
 template <class F>
 void for_each_policy(const memory_plan& plan, const pass_layout& layout, const pass_memory& pass,
-                     int samples, int ranks, const F& f) {
+                     int samples, int ranks, bool moves_update, const F& f) {
   namespace train = cordee::detail::train;
   cordee::detail::nn::for_each_memory_policy(
       layout, pass, samples, [&](const cordee::detail::nn::memory_policy& p) {
@@ -94,9 +105,10 @@ void for_each_policy(const memory_plan& plan, const pass_layout& layout, const p
           f(std::string(p.name),
             train::total_with(plan, p.pass) - layout.packed_on_device + p.packed, p.price);
       });
-  f(std::string("on_host"), plan.total() - layout.on_host.freed,
-    cordee::detail::nn::describe_on_host(layout.on_host.moved));
-  if (ranks > 1)
+  if (moves_update)
+    f(std::string("on_host"), plan.total() - layout.on_host.freed,
+      cordee::detail::nn::describe_on_host(layout.on_host.moved));
+  if (moves_update && ranks > 1)
     f(std::string("sharded"), train::total_with_shards(plan, false, ranks),
       std::string(cordee::detail::nn::describe_sharded));
   for (int n = samples / 2; n > 0; n /= 2) {
@@ -123,9 +135,10 @@ inline void expect_fits(std::size_t bytes, double available, int samples,
 }
 
 /// Memory of a model whose activations are unknown.
-inline void print_planes(double numbers, int width, int samples, double available,
-                         std::string_view processor, bool prints) {
-  const std::size_t bytes = planes_of(numbers).total() + static_cast<std::size_t>(width * numbers);
+inline void print_planes(double numbers, int width, int samples, const slot_counts& slots,
+                         double available, std::string_view processor, bool prints) {
+  const std::size_t bytes =
+      planes_of(numbers, slots).total() + static_cast<std::size_t>(width * numbers);
   expect_fits(bytes, available, samples, processor, "");
   if (prints) print_total(bytes, available, ", activations not counted");
 }
@@ -133,10 +146,10 @@ inline void print_planes(double numbers, int width, int samples, double availabl
 /// The parts of a rank, and a line for each policy. Throws error where they do not fit, with the
 /// policies by which they would.
 template <class Network>
-void print_memory(const Network& net, int width, int samples, int ranks, double available,
-                  std::string_view processor, bool prints) {
+void print_memory(const Network& net, int width, int samples, int ranks, const slot_counts& slots,
+                  double available, std::string_view processor, bool prints) {
   const auto print = [&](const pass_layout& layout, const pass_memory& pass, std::size_t numbers) {
-    memory_plan plan = planes_of(static_cast<double>(numbers));
+    memory_plan plan = planes_of(static_cast<double>(numbers), slots);
     plan.add("packed weights", layout.packed_on_device);
     plan.add("inputs", pass.inputs);
     plan.add("activations", pass.activations);
@@ -144,7 +157,7 @@ void print_memory(const Network& net, int width, int samples, int ranks, double 
     plan.add("workspace", pass.workspace);
     std::string remedies, lines;
     for_each_policy(
-        plan, layout, pass, samples, ranks,
+        plan, layout, pass, samples, ranks, slots.moves_update,
         [&](const std::string& name, std::size_t bytes, const std::string& price) {
           const std::string line =
               concat(name, ": ", gigabytes(bytes), ", at the price of ", price);

@@ -19,6 +19,8 @@
 #include <cordee/comm/simulated/step.hpp>
 #include <cordee/cordee.hpp>
 
+#include "memory.hpp"
+
 namespace plan {
 
 using namespace cordee;
@@ -62,6 +64,14 @@ inline wire_format wire_of(const std::string& name, int period) {
     throw error(concat("--wire: \"", name,
                        "\" is none of fp32, fp16, int8, sign, vote, rank1, rank2, ..."));
   return w;
+}
+
+/// The reducer's own planes, such as the residual of error feedback, and outer_momentum's two.
+inline slot_counts slots_of(const wire_format& wire) {
+  const int reducer = wire.code == wire_code::fp32 ? 0 : wire.code == wire_code::rank ? 2 : 1;
+  return {.optimizer = wire.period > 1 && reducer > 0 ? 3 : 1,
+          .reducer = reducer,
+          .moves_update = reducer == 0 && wire.period == 1};
 }
 
 /// Calls f(name, messages that a rank sends one after another, make) for each reducer.
