@@ -38,7 +38,8 @@ struct loader_options {
   /// this or `global_batch` above 0, the other 0, and an update of at most 2^31 - 1, else
   /// usage_error.
   std::int64_t micro_batch = 0;
-  /// Micro-batches per update on one rank. Range: 1 or more, else usage_error.
+  /// Gradient accumulation: micro-batches per update on one rank. Range: 1 or more, else
+  /// usage_error.
   int accumulate = 1;
   /// Seed of the sample order and of everything drawn for samples. Range: any.
   std::uint64_t seed = 0;
