@@ -15,6 +15,7 @@ bench=$(realpath "${1:-"$here/../build/release/bench_hosts"}") python=${2:-pytho
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 uptime
+echo "TCP's congestion control: $(< /proc/sys/net/ipv4/tcp_congestion_control)"
 for model in resnet20 resnet50; do
   "$bench" "$model" 0 > "$table"
   for gigabits in 0.1 1 10; do
