@@ -150,3 +150,16 @@ TEST_CASE_TEMPLATE("simd: stores round every tie to even, and all exponents like
   while (x.size() % K::V != 0) x.push_back(0);
   CHECK(rounds_as_nearest<N, K::V>(x));
 }
+
+TEST_CASE("simd: numbers of a byte are stored as bytes") {
+  constexpr int V = lanes<float>;
+  for (int first = 0; first + V <= 256; ++first) {
+    vec<std::int32_t, V> x;
+    for (int v = 0; v < V; ++v) x[v] = 255 - first - v;
+    std::uint8_t bytes[std::size_t{V + 2}] = {};
+    store_narrowed<V>(bytes + 1, x);
+    for (int v = 0; v < V; ++v) CHECK(bytes[v + 1] == 255 - first - v);
+    CHECK(bytes[0] == 0);
+    CHECK(bytes[V + 1] == 0);
+  }
+}

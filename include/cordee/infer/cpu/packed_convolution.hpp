@@ -293,7 +293,7 @@ class packed_convolution {
         }
         v = v < low ? low : v;
         v = v > high ? high : v;
-        ops::store<Out, V>(y + at, __builtin_convertvector(v, ops::vec<Out, V>));
+        store_within<V>(y + at, v);
         if constexpr (sizeof(Out) > 1)
           if (q != nullptr) store_bytes<V>(q + at, to_copy(v));
       }

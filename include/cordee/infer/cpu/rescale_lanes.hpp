@@ -35,10 +35,11 @@ template <int V>
 #endif
 }
 
-/// The odd lanes in the places of the even ones.
+/// The odd lanes in the places of the even ones, and zeros. AVX2 has no such shift with signs.
 template <int V>
 [[gnu::always_inline]] inline lanes32<V> odd_lanes(lanes32<V> x) {
-  return ops::register_cast<lanes32<V>>(ops::register_cast<lanes64<V>>(x) >> 32);
+  return ops::register_cast<lanes32<V>>(ops::register_cast<ops::vec<std::uint64_t, V / 2>>(x) >>
+                                        32);
 }
 
 /// The upper halves of products, each in its lane.
@@ -185,7 +186,7 @@ template <int V>
   }
 #endif
   v = v > 255 ? lanes32<V>{} + 255 : v;
-  ops::store<std::uint8_t, V>(y, __builtin_convertvector(v, ops::vec<std::uint8_t, V>));
+  ops::store_narrowed<V>(y, v);
 }
 /// Packs the numbers of four registers into bytes, clipped to 0 .. 255.
 template <int V>
@@ -213,13 +214,21 @@ template <int V>
   std::memcpy(&bytes, numbers, sizeof bytes);
   return bytes;
 }
+/// Stores numbers that Out holds.
+template <int V, class Out>
+[[gnu::always_inline]] inline void store_within(Out* y, lanes32<V> v) {
+  if constexpr (sizeof(Out) == 1)
+    ops::store_narrowed<V>(y, v);
+  else
+    ops::store<Out, V>(y, __builtin_convertvector(v, ops::vec<Out, V>));
+}
 /// Stores numbers within low .. high.
 template <int V, class Out>
 [[gnu::always_inline]] inline void store_clipped(Out* y, lanes32<V> v, lanes32<V> low,
                                                  lanes32<V> high) {
   v = v < low ? low : v;
   v = v > high ? high : v;
-  ops::store<Out, V>(y, __builtin_convertvector(v, ops::vec<Out, V>));
+  store_within<V>(y, v);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

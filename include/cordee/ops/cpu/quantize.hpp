@@ -53,7 +53,7 @@ struct byte_quantizer {
     const vec<float, V> shifted = (floored < most ? floored : most) + shift;
     vec<std::int32_t, V> whole;
     std::memcpy(&whole, &shifted, sizeof whole);
-    store<std::uint8_t, V>(to, __builtin_convertvector(whole + zero, vec<std::uint8_t, V>));
+    store_narrowed<V>(to, (whole + zero) & 255);
   }
   [[nodiscard]] std::uint8_t byte_of(float x) const {
     return static_cast<std::uint8_t>(k.quantize(x));

@@ -87,6 +87,25 @@ template <class T, int V>
   *reinterpret_cast<typename vector_type<T, V>::unaligned*>(to) = value;
 }
 
+/// Stores numbers within 0 .. 255 as bytes. With AVX2 alone g++ 12 converts them one by one.
+template <int V>
+[[gnu::always_inline]] inline void store_narrowed(std::uint8_t* to, vec<std::int32_t, V> x) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (V == 8) {
+    vec<std::int32_t, 4> bytes;
+    __asm__(
+        "vextracti128 $1, %1, %0\n\t"
+        "vpackssdw %0, %x1, %0\n\t"
+        "vpackuswb %0, %0, %0"
+        : "=&x"(bytes)
+        : "x"(x));
+    std::memcpy(to, &bytes, V);
+    return;
+  }
+#endif
+  store<std::uint8_t, V>(to, __builtin_convertvector(x, vec<std::uint8_t, V>));
+}
+
 /// A store past the caches, where the ISA has one, for numbers that are not read soon. Requires an
 /// address aligned to the register, and stream_fence() before another thread reads them.
 template <class T, int V>
