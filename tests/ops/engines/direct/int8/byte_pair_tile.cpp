@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/ops/engines/direct/int8/byte_correlation.hpp>
 
 #include "tests/support/byte_engines.hpp"
+#include "tests/support/byte_parts.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -38,4 +40,14 @@ TEST_CASE("byte_pair_tile: bytes of 255 and weights of the largest magnitudes") 
     for (const int channels : {1, 5, 17, 64})
       for (const int zero_point : {0, 255})
         check_extreme_bytes<narrow>({{channels, 7, 8}, 9, window, 1, window / 2}, zero_point);
+}
+
+TEST_CASE("byte_pair_tile: parts of rows begin and end within panels") {
+  if constexpr (has_byte_pairs<8>)
+    for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u}) {
+      using kernel = byte_correlation_by<8, pair_products>;
+      CHECK(parts_of_bytes<8, kernel>({{16, 11, 13}, 24, 1, 1, 0}, 2, parts) == "");
+      CHECK(parts_of_bytes<8, kernel>({{8, 23, 14}, 16, 1, 1, 0}, 1, parts) == "");
+      CHECK(parts_of_bytes<8, kernel>({{16, 19, 22}, 16, 1, 2, 0}, 1, parts) == "");
+    }
 }

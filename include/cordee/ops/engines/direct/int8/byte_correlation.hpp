@@ -25,6 +25,7 @@
 #include <cordee/ops/engines/direct/int8/byte_region.hpp>
 #include <cordee/ops/engines/direct/int8/byte_rows.hpp>
 #include <cordee/ops/engines/direct/int8/byte_sample.hpp>
+#include <cordee/ops/engines/direct/int8/byte_terms.hpp>
 #include <cordee/ops/engines/direct/int8/byte_tile.hpp>
 #include <cordee/ops/engines/direct/tiles/scratch.hpp>
 #include <cordee/ops/layout.hpp>
@@ -98,17 +99,11 @@ class byte_correlation_by {
                       y_size = sample_size(out_, channel_block_size<V>(p_.filters));
     device::parallel_chunks(
         s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
-          thread_memory& memory = memory_of_thread();
+          thread_local thread_memory memory;
           const std::size_t filters = static_cast<std::size_t>(filter_blocks_) * V;
-          std::int32_t* const initial = memory.initial.reserve(filters);  // (K/V, V)
-          float* const all_scales = memory.scales.reserve(filters);       // (K/V, V)
-          for (std::size_t f = 0; f < filters; ++f) {
-            const bool exists = f < static_cast<std::size_t>(p_.filters);
-            std::int32_t sum;
-            std::memcpy(&sum, packed + filter_blocks_ * block_size() + 4 * f, 4);
-            initial[f] = -k.zero_point * sum;
-            all_scales[f] = std::same_as<Out, float> && exists ? k.scale * scales[f] : 0;
-          }
+          const filter_terms terms =
+              memory.terms.template of<Out>(k, static_cast<std::size_t>(p_.filters), filters,
+                                            packed + filter_blocks_ * block_size(), scales);
           const bool narrow = channel_block_size<V>(p_.filters) != V;
           auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
               narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
@@ -119,9 +114,8 @@ class byte_correlation_by {
               sample_.quantize(x + n * x_size, byte_quantizer<V>(k), padded);
             else
               sample_.quantize(x + n * x_size, no_quantizer{}, padded);
-            correlate_sample(padded, packed, {initial, all_scales},
-                             n + 1 < last ? x + (n + 1) * x_size : nullptr, x_size * sizeof(In),
-                             narrow ? wide : y + n * y_size);
+            correlate_sample(padded, packed, terms, n + 1 < last ? x + (n + 1) * x_size : nullptr,
+                             x_size * sizeof(In), narrow ? wide : y + n * y_size);
             if (!narrow) continue;
             const auto wanted = static_cast<std::size_t>(p_.filters);
             for (std::size_t at = 0; at < out_.pixels(); ++at)
@@ -142,13 +136,15 @@ class byte_correlation_by {
                    const std::int32_t* initial,  // (K/V, V): of the sums
                    const Consume& consume, core::equal_part part = {}) const {
     const byte_region r = region_of(part);
-    const int rows = chunk_rows();
+    const int size = chunk_size(), end = r.last_row * out_.width;
     std::int32_t* const sums = memory.sums.reserve(sums_size());  // (2, pixels of a chunk, V)
-    for_filters(
-        memory, samples, x_of, to_bytes, zero_point, r, [&](int f, std::size_t n, const number* x) {
-          for (int i = r.first_row; i < r.last_row; i += rows)
-            consume(n, sum_rows(x, r, f, i, std::min(rows, r.last_row - i), packed, initial, sums));
-        });
+    for_filters(memory, samples, x_of, to_bytes, zero_point, r,
+                [&](int f, std::size_t n, const number* x) {
+                  for (int first = r.first_row * out_.width, next; first < end; first = next) {
+                    next = std::min(first + size - (in_panels() ? first % size : 0), end);
+                    consume(n, sum_pixels(x, r, f, first, next - first, packed, initial, sums));
+                  }
+                });
   }
 
   /// Whether run_fused is there.
@@ -201,10 +197,17 @@ class byte_correlation_by {
   }
 
  private:
-  [[nodiscard]] int chunk_rows() const { return std::max(1, chunk_pixels / out_.width); }
+  /// Whether pixels are multiplied by pair_panels.
+  [[nodiscard]] bool in_panels() const {
+    return pairs && !Products::short_sums && sample_.in_panels();
+  }
+  /// Pixels: whole rows, or whole panels.
+  [[nodiscard]] int chunk_size() const {
+    if (in_panels()) return chunk_pixels / pair_tile_pixels * pair_tile_pixels;
+    return std::max(1, chunk_pixels / out_.width) * out_.width;
+  }
   [[nodiscard]] std::size_t sums_size() const {
-    return 2 * V * static_cast<std::size_t>(std::min(chunk_rows(), out_.height)) *
-           static_cast<std::size_t>(out_.width);
+    return 2 * V * std::min(static_cast<std::size_t>(chunk_size()), out_.pixels());
   }
   [[nodiscard]] std::size_t samples_at_once(std::size_t samples) const {
     return std::clamp(cached_bytes / (sample_.size() * sizeof(number)), std::size_t{1}, samples);
@@ -213,20 +216,10 @@ class byte_correlation_by {
   static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
 
   struct thread_memory {
-    scratch<number> padded;               // (samples, C/B, rows, columns, B), or in panels
-    scratch<std::int32_t> initial, wide;  // (K/V, V); (K/V, H', W', V)
-    scratch<float> scales;                // (K/V, V)
+    scratch<number> padded;      // (samples, C/B, rows, columns, B), or in panels
+    scratch<std::int32_t> wide;  // (K/V, H', W', V)
+    filter_terms_memory terms;
   };
-  static thread_memory& memory_of_thread() {
-    thread_local thread_memory memory;
-    return memory;
-  }
-  /// For each filter: the initial value of its sums, and their scale.
-  struct filter_terms {
-    const std::int32_t* initial;  // (K/V, V)
-    const float* scales;          // (K/V, V)
-  };
-
   /// Calls f(block of filters, sample, its bytes) for the samples and each two blocks of filters of
   /// the region; the bytes are x itself, or x in padded rows.
   template <class X, class ToBytes, class F>
@@ -280,24 +273,29 @@ class byte_correlation_by {
                                                 2 * block_size() * done / r.rows());
     at.prefetch_lines = static_cast<int>(lines);
   }
-  /// The sums of two blocks of filters from f on, at `count` rows from row i on.
-  chunk sum_rows(const number* bytes, const byte_region& r, int f, int i, int count,
-                 const std::int8_t* packed, const std::int32_t* initial, std::int32_t* sums) const {
-    const auto width = static_cast<std::size_t>(out_.width),
-               pixels = static_cast<std::size_t>(count) * width;
+  /// The sums of two blocks of filters from f on, at so many pixels from `first` on.
+  chunk sum_pixels(const number* bytes, const byte_region& r, int f, int first, int pixels,
+                   const std::int8_t* packed, const std::int32_t* initial,
+                   std::int32_t* sums) const {
     auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
     at.x = byte_address(bytes);
-    if constexpr (!pairs) at.x += std::ptrdiff_t{i} * p_.stride * sample_.row();
     at.y = sums;
-    at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
-    const int done = i - r.first_row;
-    prefetch_weights(at, r, f, packed, done);
-    correlate_rows(at, f, count, i);
+    at.y_block = std::ptrdiff_t{pixels} * V;
+    const int row = first / out_.width, done = first - r.first_row * out_.width,
+              all = r.rows() * out_.width;
+    prefetch_weights(at, r, f, packed, done / out_.width);
+    if constexpr (!pairs) at.x += std::ptrdiff_t{row} * p_.stride * sample_.row();
+    correlate_pixels(at, f, first, pixels);
     const std::size_t to_next_filters =
-        f + 2 < r.last_block ? 2 * out_.pixels() - static_cast<std::size_t>(done) * width : 0;
-    const std::size_t next = done + count < r.rows() ? pixels : to_next_filters;
-    const auto first = static_cast<std::size_t>(i) * width;
-    return {f, std::min(2, filter_blocks_ - f), first, pixels, sums, next};
+        f + 2 < r.last_block ? 2 * out_.pixels() - static_cast<std::size_t>(done) : 0;
+    const std::size_t next =
+        done + pixels < all ? static_cast<std::size_t>(pixels) : to_next_filters;
+    return {f,
+            std::min(2, filter_blocks_ - f),
+            static_cast<std::size_t>(first),
+            static_cast<std::size_t>(pixels),
+            sums,
+            next};
   }
   template <ByteConvolutionOutput Out>
   void correlate_sample(const number* x,            // (C/B, rows, columns, B), or in panels
@@ -313,7 +311,7 @@ class byte_correlation_by {
       at.y = y + f * at.y_block;
       at.prefetch = static_cast<const char*>(next);
       at.prefetch_lines = next != nullptr && f == 0 ? lines : 0;
-      correlate_rows(at, f, out_.height);
+      correlate_pixels(at, f, 0, static_cast<int>(out_.pixels()));
     }
   }
   /// A tile of the filters from block f on, without the addresses of x and y.
@@ -339,28 +337,33 @@ class byte_correlation_by {
             .dense = p_.window == 1 && p_.stride == 1 && block_ == V,
             .rows3x3 = p_.window == 3 && p_.stride == 1 && block_ == V};
   }
-  /// `rows` rows of y, for the filters from block f on. at.x is that of the row `first`, with pairs
-  /// that of the sample.
+  /// `rows` rows of y, for the filters from block f on.
   template <class Out, class Epilogue>
   void tile_rows(byte_tile<Out>& at, int f, int rows, const Epilogue& epilogue) const {
-    constexpr bool dots = Products::dots;
-    f + 1 < filter_blocks_ ? byte_rows<V, dots, 2>(at, rows, out_.width, p_.stride, epilogue)
-                           : byte_rows<V, dots, 1>(at, rows, out_.width, p_.stride, epilogue);
+    f + 1 < filter_blocks_
+        ? byte_rows<V, Products::dots, 2>(at, rows, out_.width, p_.stride, epilogue)
+        : byte_rows<V, Products::dots, 1>(at, rows, out_.width, p_.stride, epilogue);
   }
+  /// Pixels from `first` on, whole rows if the products are not pairs. at.x is that of the first
+  /// one, with pairs that of the sample.
   template <ByteConvolutionOutput Out>
-  void correlate_rows(byte_tile<Out>& at, int f, int rows, int first = 0) const {
-    if constexpr (pairs)
-      // Pixels lie in rows, or in panels, a pitch apart.
-      pair_tiles<Products::short_sums>(
-          at, f + 1 < filter_blocks_, first * out_.width, rows * out_.width,
-          sample_.in_panels() ? pair_tile_pixels : out_.width,
-          sample_.in_panels() ? blocks_ * at.x_block : p_.stride * at.x_row);
-    else if constexpr (matrices)
-      f + 1 < filter_blocks_
-          ? byte_matrix_rows<V, Products::native, 2>(at, rows, out_.width, p_.stride)
-          : byte_matrix_rows<V, Products::native, 1>(at, rows, out_.width, p_.stride);
-    else
+  void correlate_pixels(byte_tile<Out>& at, int f, int first, int pixels) const {
+    const bool two_blocks = f + 1 < filter_blocks_;
+    const int rows = pixels / out_.width;
+    if constexpr (pairs) {
+      const bool panels = sample_.in_panels();
+      const std::ptrdiff_t pitch = panels ? blocks_ * at.x_block : p_.stride * at.x_row;
+      if (in_panels())
+        pair_panels_of(at, two_blocks, first, pixels, pitch);
+      else
+        pair_tiles<Products::short_sums>(at, two_blocks, first, pixels,
+                                         panels ? pair_tile_pixels : out_.width, pitch);
+    } else if constexpr (matrices) {
+      two_blocks ? byte_matrix_rows<V, Products::native, 2>(at, rows, out_.width, p_.stride)
+                 : byte_matrix_rows<V, Products::native, 1>(at, rows, out_.width, p_.stride);
+    } else {
       tile_rows(at, f, rows, store_byte_sums{});
+    }
   }
   byte_sample<V, number, Products::panel> sample_;
   convolution_problem p_;  // the sample's

@@ -70,6 +70,17 @@ template <bool Short, ByteConvolutionOutput Out>
 void pair_tiles(const byte_tile<Out>& all, bool two_blocks, int first, int pixels, int length,
                 std::ptrdiff_t pitch);
 
+/// Whole panels of six pixels, which follow each other from all.x on; y has as many pixels. Defined
+/// where has_byte_pairs.
+template <ByteConvolutionOutput Out>
+void pair_panels(const byte_tile<Out>& all, bool two_blocks, int panels);
+
+/// Pixels first .. first + pixels - 1 of panels a pitch apart, from all.x on: those of a part of a
+/// panel, whole panels, and those of another part; all.y is the first one's.
+template <ByteConvolutionOutput Out>
+void pair_panels_of(const byte_tile<Out>& all, bool two_blocks, int first, int pixels,
+                    std::ptrdiff_t pitch);
+
 #if defined(__AVX2__)
 /// Both sums of a pixel. As one text, whose order and registers compilers would change.
 template <bool Short>
@@ -207,6 +218,44 @@ template <bool Short, ByteConvolutionOutput Out>
                        load<std::int32_t, V>(wide + (b * pair_tile_pixels + t) * V));
 }
 
+/// The sums of pair_sums<false>, whose addresses are constants of the instructions here.
+template <ByteConvolutionOutput Out>
+[[gnu::noinline]] void pair_panels(const byte_tile<Out>& all, bool two_blocks, int panels) {
+  constexpr int V = 8, most = pair_tile_pixels, size = 2 * V;  // bytes of a pixel
+  pair_tile<Out> at{all, {}};
+  if (!two_blocks) at.w_block = at.y_block = 0;
+  const std::ptrdiff_t next = two_blocks ? V : 0;  // the second block's terms
+  const std::uint8_t* x = at.x;
+  for (int panel = 0; panel < panels; ++panel, at.y += most * V) {
+    const auto initial = [&](int b) __attribute__((always_inline)) {
+      return load<std::int32_t, V>(at.initial + b * next);
+    };
+    sum_vec<V> a0 = initial(0), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, b0 = initial(1),
+               b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0;
+    const std::int8_t *w0 = at.w, *w1 = w0 + at.w_block;
+    for (int c = at.blocks; c > 0; --c, x += most * size, w0 += 16 * V, w1 += 16 * V) {
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        const auto a = load<std::int8_t, 4 * V>(w0 + k * 4 * V),
+                   b = load<std::int8_t, 4 * V>(w1 + k * 4 * V);
+        add_pair<false>(a0, b0, x + 4 * k, a, b);
+        add_pair<false>(a1, b1, x + 4 * k + size, a, b);
+        add_pair<false>(a2, b2, x + 4 * k + 2 * size, a, b);
+        add_pair<false>(a3, b3, x + 4 * k + 3 * size, a, b);
+        add_pair<false>(a4, b4, x + 4 * k + 4 * size, a, b);
+        add_pair<false>(a5, b5, x + 4 * k + 5 * size, a, b);
+      }
+    }
+    const auto store_both = [&](int t, const sum_vec<V>& a, const sum_vec<V>& b)
+        __attribute__((always_inline)) {
+      store_pair_sum(at, 0, t, 0, a);
+      store_pair_sum(at, 1, t, next, b);
+    };
+    store_both(0, a0, b0), store_both(1, a1, b1), store_both(2, a2, b2);
+    store_both(3, a3, b3), store_both(4, a4, b4), store_both(5, a5, b5);
+  }
+}
+
 template <bool Short, ByteConvolutionOutput Out>
 void pair_tiles(const byte_tile<Out>& all, bool two_blocks, int first, int pixels, int length,
                 std::ptrdiff_t pitch) {
@@ -234,6 +283,27 @@ void pair_tiles(const byte_tile<Out>& all, bool two_blocks, int first, int pixel
   if (pixels < most)
     for (int b = 0; b <= int{two_blocks}; ++b)
       std::copy_n(few + b * most * V, pixels * V, all.y + b * all.y_block);
+}
+
+template <ByteConvolutionOutput Out>
+void pair_panels_of(const byte_tile<Out>& all, bool two_blocks, int first, int pixels,
+                    std::ptrdiff_t pitch) {
+  constexpr int size = pair_tile_pixels;
+  const int end = first + pixels, begin = std::min((first + size - 1) / size * size, end),
+            whole = (end - begin) / size;
+  const auto from = [&](int pixel) {
+    byte_tile<Out> tile = all;
+    tile.y += std::ptrdiff_t{pixel - first} * 8;
+    return tile;
+  };
+  const auto part_of_panel = [&](int pixel, int count) {
+    if (count > 0) pair_tiles<false>(from(pixel), two_blocks, pixel, count, size, pitch);
+  };
+  part_of_panel(first, begin - first);
+  byte_tile<Out> panels = from(begin);
+  panels.x += begin / size * pitch;
+  pair_panels(panels, two_blocks, whole);
+  part_of_panel(begin + whole * size, end - begin - whole * size);
 }
 #endif
 
