@@ -20,9 +20,10 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// What convolutions of bytes need on one thread (run_samples of byte_correlation.hpp).
 struct byte_scratch {
-  scratch<std::uint8_t> bytes;    // (samples, C/B, rows, columns, B)
-  scratch<std::uint16_t> shorts;  // the same of numbers of 16 bits, or in panels
-  scratch<std::int32_t> sums;     // (2, pixels of a chunk, V)
+  scratch<std::uint8_t> bytes;     // (samples, C/B, rows, columns, B)
+  scratch<std::uint16_t> shorts;   // the same of numbers of 16 bits, or in panels
+  scratch<std::int32_t> sums;      // (2, pixels of a chunk, V)
+  scratch<std::int32_t> products;  // of tiles (byte_winograd.hpp)
 
   template <class Number>
   [[nodiscard]] scratch<Number>& padded() {
