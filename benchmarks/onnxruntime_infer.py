@@ -107,6 +107,8 @@ def main():
                                      *(least(call[int(n)], reps) for call in others)))
     print(f"ResNet-{depth}, {threads} thread(s), onnxruntime {onnxruntime.__version__}, {rounds} x {reps} repetitions, "
           f"load {os.getloadavg()[0]:.1f}\n{out.splitlines()[0]}")
+    if openvino is None:
+        print("OpenVINO: not measured (it is not installed)")
     for n, all_rounds in rows.items():
         full, integers, ours, static, *by_openvino = (min(column) for column in zip(*all_rounds))
         worst = min(min(r[2:4]) / r[1] for r in all_rounds)
