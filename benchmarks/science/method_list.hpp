@@ -42,9 +42,15 @@ std::vector<method<E>> all_methods() {
   const std::vector of_sgd{0.01, 0.04, 0.16};
   const std::vector of_adamw{0.001, 0.004, 0.016};
   constexpr int all_ranks = 0;
-  const auto on_shards = [=](const auto& optimizer, int batch_norm_over) {
+  const auto on_shards = [=](const auto& optimizer, int batch_norm_over, const auto&... topology) {
     return [=](const E& e, const task& t) {
-      return e.on_shards(t, optimizer, steps(e, t), batch_norm_over);
+      return e.on_shards(t, optimizer, steps(e, t), batch_norm_over, topology...);
+    };
+  };
+  const auto by_lars = [=](const auto& optimizer, double power, double warmup_share = 1) {
+    return [=](const E& e, const task& t) {
+      const polynomial decay{scaled_rate(rule::root, t), e.p.epochs, power};
+      return e.on_one(t, optimizer, warmup{warmup_share * e.p.warmup_epochs, decay});
     };
   };
   return {
@@ -54,9 +60,7 @@ std::vector<method<E>> all_methods() {
        [=](const E& e, const task& t) {
          return e.on_one(t, momentum_sgd, decay(e, rule::linear, t, 2));
        }},
-      {"lars",
-       {0.5, 2, 8},
-       [=](const E& e, const task& t) { return e.on_one(t, lars{}, decay(e, rule::root, t, 2)); }},
+      {"lars", {0.5, 2, 8}, by_lars(lars{}, 2)},
       {"lamb",
        {0.001, 0.004, 0.016},
        [=](const E& e, const task& t) { return e.on_one(t, lamb{}, decay(e, rule::root, t, 1)); }},
@@ -131,6 +135,27 @@ std::vector<method<E>> all_methods() {
          });
        }},
       // One change each, to find the cause of a difference.
+      {"lars_trust_10", {0.05, 0.2, 0.8}, by_lars(lars{.trust_coefficient = 0.01}, 2)},
+      {"lars_trust_100", {0.005, 0.02, 0.08}, by_lars(lars{.trust_coefficient = 0.1}, 2)},
+      {"lars_no_weight_decay", {0.5, 2, 8}, by_lars(lars{.weight_decay = 0}, 2)},
+      {"lars_more_weight_decay", {0.5, 2, 8}, by_lars(lars{.weight_decay = 1e-3}, 2)},
+      {"lars_adapts_all", {0.5, 2, 8}, by_lars(lars{.adapt_on = detail::core::trainable}, 2)},
+      {"lars_lr_outside", {0.5, 2, 8}, by_lars(lars_lr_outside{}, 2)},
+      {"lars_nesterov", {0.5, 2, 8}, by_lars(lars{.nesterov = true}, 2)},
+      {"lars_linear", {0.5, 2, 8}, by_lars(lars{}, 1)},
+      {"lars_linear_trust_10", {0.05, 0.2, 0.8}, by_lars(lars{.trust_coefficient = 0.01}, 1)},
+      {"lars_short_warmup", {0.5, 2, 8}, by_lars(lars{}, 2, 1.0 / 3)},
+      {"lars_long_warmup", {0.5, 2, 8}, by_lars(lars{}, 2, 3)},
+      {"sgd_linear", of_sgd,
+       [=](const E& e, const task& t) {
+         return e.on_one(t, momentum_sgd, decay(e, rule::linear, t, 1));
+       }},
+      {"dmsgd_complete", of_sgd,
+       on_shards(local_steps{momentum_sgd, 1}, 1, topologies::complete{})},
+      {"qg_dmsgd_complete", of_sgd,
+       on_shards(qg_dmsgd{.weight_decay = 1e-4}, 1, topologies::complete{})},
+      {"qg_dmsgd_smoothing_0.5", of_sgd,
+       on_shards(qg_dmsgd{.smoothing = 0.5, .weight_decay = 1e-4}, 1)},
       {"sam", of_sgd,
        [=](const E& e, const task& t) {
          return e.on_one(t, momentum_sgd, steps(e, t), {.radius = 0.05});

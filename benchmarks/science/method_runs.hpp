@@ -22,7 +22,8 @@ using namespace cordee;
 struct plan {
   double epochs, warmup_epochs, legw_epochs, alpha;
   int ranks, period, micro;
-  bool measures_fit;  // on 10,000 training images in place of those held out
+  std::uint64_t shards;  // seed of the shards; 0: that of the run
+  bool measures_fit;     // on 10,000 training images in place of those held out
 };
 struct task {
   int batch;
@@ -30,6 +31,7 @@ struct task {
   std::uint64_t seed;
 };
 constexpr int reference_batch = 128;
+constexpr double reference_alpha = 0.1;
 
 template <class Net, class Training, class HeldOut>
 struct experiment {
@@ -44,6 +46,8 @@ struct experiment {
   /// The key of a run's line in the table.
   [[nodiscard]] std::string key(const std::string& name, const task& t) const {
     return concat(name, p.measures_fit ? " on training images" : "",
+                  p.alpha != reference_alpha ? concat(" alpha ", p.alpha) : "",
+                  p.shards != 0 ? concat(" shards ", p.shards) : "",
                   augments ? ",crop and flip," : ",none,", p.epochs, ",", t.batch, ",", t.rate, ",",
                   t.seed);
   }
@@ -125,10 +129,11 @@ struct experiment {
     table(key(name + " scale-invariant epochs", t), [&] { return progress; });
     return accuracy;
   }
-  template <class O, class S>
-  double on_shards(const task& t, const O& optimizer, const S& schedule,
-                   int batch_norm_over = 1) const {
-    const auto shards = science::dirichlet_shards(training, p.ranks, p.alpha, t.seed);
+  template <class O, class S, Topology T = topologies::ring>
+  double on_shards(const task& t, const O& optimizer, const S& schedule, int batch_norm_over = 1,
+                   const T& topology = {}) const {
+    const auto shards =
+        science::dirichlet_shards(training, p.ranks, p.alpha, p.shards != 0 ? p.shards : t.seed);
     double accuracy = 0;
     threads::launch(p.ranks, [&](threads comm) {
       Net net;
@@ -139,7 +144,7 @@ struct experiment {
       trainer run{net,
                   optimizer,
                   schedule,
-                  gossip{comm},
+                  gossip{comm, topology},
                   {.batch_norm_over = batch_norm_over, .seed = t.seed}};
       const double samples = static_cast<double>(training.size());
       for (int k = 0; k * t.batch < p.epochs * samples; ++k)

@@ -110,7 +110,10 @@ int main(int argc, char** argv) {
     p.epochs = o.number("epochs", 10, "of every run");
     p.warmup_epochs = o.number("warmup", p.epochs / 10, "epochs of warm-up, but LEGW's");
     p.legw_epochs = o.number("legw-warmup", 0.1, "epochs of LEGW's warm-up at batch 128");
-    p.alpha = o.number("alpha", 0.1, "of Dirichlet's distribution: less is more different");
+    p.alpha =
+        o.number("alpha", reference_alpha, "of Dirichlet's distribution: less is more different");
+    p.shards = static_cast<std::uint64_t>(
+        o.whole("shards", 0, "seed of the ranks' shards; 0: that of the run"));
     p.ranks = o.positive("ranks", 8, "of local SGD and gossip");
     p.period = o.positive("period", 8, "local steps between averages");
     p.micro = o.positive("micro", 128, "images of a micro-batch: batch norm's and LookSAM's");
