@@ -13,6 +13,10 @@
 //   sgd, lars  w, g, u, write w, u          lamb    g, m, v, w, write m, v, d | w, d, write w
 //   adam       w, g, m, v, write w, m, v    lars_norm_of_sum    w, g | as lars
 //   adamp      as lamb, with p for d
+//   zero_one_adam, its own step     w, g, m, v, write w, m, v; without v where it stays
+//     an exchange                   w, a, v, write u | v, u, a, write w, m, a
+//   one_bit_lamb, warm-up           as lamb
+//     compressed                    w, m, v, f, u, write m, f, d | w, d, write w
 //
 //                forward                 backward
 //   relu         x | x, write y          x, y, dy | x, y, dy, write dx
@@ -73,9 +77,10 @@ struct four_slots {
 };
 using optimizer_planes = detail::train::planes<float, D, four_slots, solo>;
 
-template <class O>
-void add_optimizer(entries& to, optimizer_planes& memory, D::stream s, const char* name,
-                   const O& optimizer, double passes) {
+/// The entry of run(view).
+template <class O, class F>
+void add_pass(entries& to, optimizer_planes& memory, const char* name, double passes,
+              const F& run) {
   const auto all = memory.view_of(memory.trainables(), 0, true);
   static_assert(O::slots <= four_slots::slots);
   optimizer_view<float, D, O::slots> v{all.weights, all.grads, {}, all.segments};
@@ -85,10 +90,41 @@ void add_optimizer(entries& to, optimizer_planes& memory, D::stream s, const cha
   v.squared_global_norm = all.squared_global_norm;
   v.sums = all.sums;
   v.info = all.info;
-  to.push_back({name, passes * 4.0 * static_cast<double>(net::parameters()), [=] {
-                  optimizer.accept(v, step_info{1, 1, 1, 0, 1e-4, 1e-4}, s);
-                }});
+  to.push_back({name, passes * 4.0 * static_cast<double>(net::parameters()),
+                [v, run = run]() mutable { run(v); }});
 }
+template <class O>
+void add_optimizer(entries& to, optimizer_planes& memory, D::stream s, const char* name,
+                   const O& optimizer, double passes) {
+  add_pass<O>(to, memory, name, passes, [=](const auto& v) {
+    optimizer.accept(v, step_info{1, 1, 1, 0, 1e-4, 1e-4}, s);
+  });
+}
+#if !defined(__CUDACC__)
+/// The passes of optimizers that exchange momenta.
+void add_momentum_exchanges(entries& to, optimizer_planes& memory, D::stream s) {
+  const std::vector<double> ones(2 * memory.trainables().size(), 1);
+  const auto add = [&]<class O>(const char* name, const O& optimizer, double passes, bool proposes,
+                                bool accepts) {
+    add_pass<O>(to, memory, name, passes, [=, numbers = ones](auto v) mutable {
+      v.numbers = {numbers.data(), numbers.size()};
+      const step_info info{4, 4, 4, 4, 1e-4, 1e-4};
+      if (proposes) optimizer.propose(v, info, s);
+      if (accepts) optimizer.accept(v, info, s);
+    });
+  };
+  add("zero_one_adam, variance step", zero_one_adam{}, 7, false, true);
+  add("zero_one_adam, other steps before the freeze", zero_one_adam{.var_update_scaler = 1}, 6,
+      false, true);
+  const zero_one_adam local{.var_freeze_step = 0, .local_step_scaler = 1};
+  add("zero_one_adam, local step", local, 6, true, false);
+  const zero_one_adam exchanging{.var_freeze_step = 0, .local_step_clipper = 1};
+  add("zero_one_adam, local step and exchange", exchanging, 16, true, true);
+  add("one_bit_lamb, warm-up", one_bit_lamb{.start_epoch = 1000}, 10, false, true);
+  add("one_bit_lamb, compressed", one_bit_lamb{}, 11, false, true);
+  add("one_bit_lamb, local momentum", one_bit_lamb{}, 3, true, false);
+}
+#endif
 
 void add_norms(entries& to, optimizer_planes& memory, D::stream s) {
   const auto all = memory.view_of(memory.trainables(), 0, true);
@@ -198,6 +234,10 @@ void measure(int reps, int samples, int megabytes) {
   add_optimizer(list, memory, s, "adapt_while_combine{sgd}, accept", adapt_while_combine{sgd{}}, 5);
   add_optimizer(list, memory, s, "weight_average{sgd}",
                 weight_average{sgd{}, exponential_average{}}, 8);
+
+#if !defined(__CUDACC__)
+  add_momentum_exchanges(list, memory, s);
+#endif
 
   norm_layer<64, epilogue::relu> first(device, s, 112, samples);
   norm_layer<256, epilogue::add_relu> second(device, s, 56, samples);
