@@ -30,6 +30,7 @@ namespace {
 // identity, and rounding errors grow more slowly.
 constexpr resnet_options lively{.image = {1, 8, 8}, .ghost_batch = 4, .zero_gamma = false};
 constexpr resnet_options calm{.image = {1, 8, 8}, .ghost_batch = 4, .zero_gamma = true};
+constexpr resnet_options without_ghosts{.image = {1, 8, 8}, .zero_gamma = false};
 
 constexpr sgd momentum_sgd{.momentum = 0.9, .weight_decay = 1e-3};
 
@@ -104,4 +105,18 @@ TEST_CASE("accumulated micro-batches have the same loss curve") {
   REQUIRE(pieces.steps.size() == whole.steps.size());
   for (std::size_t k = 0; k < whole.steps.size(); ++k)
     CHECK(close(pieces.steps[k], whole.steps[k], 1e-9));
+}
+
+TEST_CASE("without ghost batches, ranks times micro-batches of a rank decide the loss curve") {
+  // The micro-batches, over which batch norm normalizes, are the same six of eight samples.
+  const path six = curve<fp64, without_ghosts>(6, momentum_sgd, 0.05, 3);
+  for (const int ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    const path fewer = curve<fp64, without_ghosts>(ranks, momentum_sgd, 0.05, 3, 6 / ranks);
+    REQUIRE(fewer.steps.size() == six.steps.size());
+    for (std::size_t k = 0; k < six.steps.size(); ++k)
+      CHECK(close(fewer.steps[k], six.steps[k], 1e-9));
+  }
+  const path larger = curve<fp64, without_ghosts>(3, momentum_sgd, 0.05, 3);
+  CHECK_FALSE(close(larger.steps[0], six.steps[0], 1e-3));  // over sixteen samples
 }
