@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
