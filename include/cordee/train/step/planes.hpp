@@ -116,7 +116,7 @@ class planes {
   /// All of the arena, wherever weights() is.
   [[nodiscard]] memory<Real>& arena_memory() { return arena_.memory(); }
 
-  [[nodiscard]] span weights() { return resident(arena_).plane(0); }
+  [[nodiscard, gnu::cold, gnu::noinline]] span weights() { return resident(arena_).plane(0); }
   /// The gradients, or slot k of the optimizer or k - O::slots of the reducer: as much as there is.
   [[nodiscard, gnu::cold, gnu::noinline]] part held_grads() {
     if constexpr (comm::ShardsUpdate<R>)
@@ -277,10 +277,7 @@ class planes {
   }
   /// The status after the work launched on `s`. Blocks the host.
   [[nodiscard]] step_status read_status(stream s) const {
-    if constexpr (D::host_memory)
-      return step_status_.span()[0];
-    else
-      return copy_to_host(device_, step_status_.span(), s)[0];
+    return on_host_after(step_status_, s)[0];
   }
 
   /// bucket <- 0 if the norms recorded last were not finite.
@@ -308,15 +305,15 @@ class planes {
   /// norms that the optimizer got last. Blocks the host.
   template <class F>
   void for_norms(stream s, const F& f) const {
-    const auto weights = copy_to_host(device_, squared_weight_norms_.span(), s);
-    const auto grads = copy_to_host(device_, squared_grad_norms_.span(), s);
-    const auto sums = copy_to_host(device_, sums_.span(), s);
+    const auto weights = on_host_after(squared_weight_norms_, s);
+    const auto grads = on_host_after(squared_grad_norms_, s);
+    const auto sums = on_host_after(sums_, s);
     for (std::size_t k = 0; k < trainables().size(); ++k)
       f(trainables()[k], core::sqrt(weights[k]), core::sqrt(grads[k]), core::sqrt(sums[k]));
   }
   /// Squared norms of the trainable segments' gradients, as computed last. Blocks the host.
   [[nodiscard]] auto squared_grad_norms(stream s) const {
-    return copy_to_host(device_, squared_grad_norms_.span(), s);
+    return on_host_after(squared_grad_norms_, s);
   }
 
  private:
@@ -332,6 +329,13 @@ class planes {
       return cpu::stream{};
     else
       return s;
+  }
+  /// x after the work launched on `s`, for the host to read. Blocks the host.
+  [[nodiscard]] auto on_host_after(const auto& x, stream s) const {
+    if constexpr (D::host_memory)
+      return x.span();
+    else
+      return copy_to_host(device_, x.span(), s);
   }
   /// The arena's plane behind weights and gradients.
   [[nodiscard]] int first_slot() const { return gradients_.is_in_arena() && !one_plane_ ? 2 : 1; }

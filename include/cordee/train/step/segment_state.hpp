@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
@@ -30,13 +31,17 @@ class segment_state {
   /// Those of `count` segments from `first` on, for work of To.
   template <class To>
   [[nodiscard]] span_on<double, To> of(std::size_t first, std::size_t count) {
-    if constexpr (each == 0) return {};
-    return {numbers_.span().data + first * each, count * each};
+    if constexpr (each == 0)
+      return {};
+    else
+      return {numbers_.span().data + first * each, count * each};
   }
   /// A copy in the host's memory. Blocks the host.
   [[nodiscard]] std::vector<double> saved(stream s) const {
-    if constexpr (each == 0) return {};
-    return copy_to_host(device_, numbers_.span(), s);
+    if constexpr (each == 0)
+      return {};
+    else
+      return copy_to_host(device_, numbers_.span(), s);
   }
   /// Throws error for numbers of another optimizer or table. Blocks the host.
   void restore(const std::vector<double>& saved, stream s) {
@@ -51,8 +56,15 @@ class segment_state {
   }
 
  private:
+  // Most optimizers keep none, and their programs compile no buffer.
+  struct no_numbers {
+    constexpr no_numbers(const D& /*device*/, std::size_t /*none*/) {}
+    [[nodiscard]] static constexpr std::size_t size() { return 0; }
+  };
+
   D device_;
-  Memory numbers_;  // (segments, each)
+  [[no_unique_address]] std::conditional_t<each == 0, no_numbers, Memory>
+      numbers_;  // (segments, each)
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
