@@ -20,7 +20,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +32,7 @@
 #include <cordee/comm/transports/self_comm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/nn/model.hpp>
@@ -56,7 +56,7 @@ class residency {
  public:
   /// Evicts the one that is. Throws usage_error, naming both, if it is not evictable.
   [[gnu::cold]] void acquire(std::string_view name, const evictable_member& own = {}) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     if (member_.evict != nullptr)
       member_.evict(member_.member, name);
     else if (!resident_.empty())
@@ -69,18 +69,18 @@ class residency {
   }
   /// Unless another one is resident now.
   [[gnu::cold]] void release(const void* member = nullptr) noexcept {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     if (member_.member != member) return;
     resident_.clear();
     member_ = {};
   }
   [[nodiscard]] std::string name() const {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     return resident_;
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable core::mutex mutex_;
   std::string resident_;
   evictable_member member_;  // the resident one, if it is evictable
 };

@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +26,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/decimal.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/owned_ptr.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/trace.hpp>
@@ -63,7 +63,7 @@ class trace_recorder : public core::trace_sink {
   template <class Communicator>
   void start(const Communicator& comm) {
     (void)take();
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     start_ = clock::now();
     if constexpr (comm::HasVirtualTime<Communicator>) {
       virtual_clock_ = core::owned_ptr<Communicator>::make(comm);
@@ -72,7 +72,7 @@ class trace_recorder : public core::trace_sink {
   }
   /// The events that have ended, in the order of their beginnings; removes all.
   [[nodiscard]] std::vector<event> take() {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     for (auto& open : open_) open.clear();
     std::vector<event> out = std::exchange(events_, {});
     std::erase_if(out, [](const event& e) { return e.end < 0; });
@@ -87,19 +87,19 @@ class trace_recorder : public core::trace_sink {
     return std::chrono::duration<double>(clock::now() - start_).count();
   }
   void open(core::trace_track track, const char* name, std::int64_t index) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     open_[static_cast<std::size_t>(track)].push_back(events_.size());
     events_.push_back({name, index, now(), -1, track});
   }
   void close(core::trace_track track) {
-    const std::scoped_lock lock(mutex_);
+    const core::scoped_lock lock(mutex_);
     auto& open = open_[static_cast<std::size_t>(track)];
     if (open.empty()) return;  // begun before start()
     events_[open.back()].end = now();
     open.pop_back();
   }
 
-  std::mutex mutex_;
+  core::mutex mutex_;
   clock::time_point start_;
   device::external_memory virtual_clock_;  // a copy of the communicator, if it has one
   double (*virtual_now_)(const void*) = nullptr;

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,6 +20,7 @@
 #include <cordee/comm/reducers/server/staleness_clock.hpp>
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/mutex.hpp>
 #include <cordee/core/owned_ptr.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cpu.hpp>
@@ -97,7 +97,7 @@ class parameter_store {
 
 /// A clock that the serving thread advances and other threads read.
 struct shared_staleness_clock {
-  std::mutex mutex;
+  core::mutex mutex;
   staleness_clock clock;
 };
 
@@ -182,7 +182,7 @@ class parameter_service {
 
   template <class F>
   auto with_clock(const F& f) {
-    const std::scoped_lock lock(clock_.mutex);
+    const core::scoped_lock lock(clock_.mutex);
     return f(clock_.clock);
   }
 
@@ -239,7 +239,7 @@ class server_client {
   }
 
   [[nodiscard]] std::vector<std::int64_t> staleness() {
-    const std::scoped_lock lock(clock_.mutex);
+    const core::scoped_lock lock(clock_.mutex);
     return clock_.clock.staleness();
   }
 
