@@ -16,6 +16,11 @@
 #else
 #define ALGORITHMS_INCLUDED false
 #endif
+#if defined(_GLIBCXX_NUMERIC_LIMITS) || defined(_GLIBCXX_TUPLE) || defined(_GLIBCXX_SYSTEM_ERROR)
+#define RARELY_USED_INCLUDED true
+#else
+#define RARELY_USED_INCLUDED false
+#endif
 
 #include <doctest/doctest.h>
 
@@ -23,4 +28,8 @@ TEST_CASE("min_max: what a minimal trainer includes declares no algorithms beyon
   CHECK(std::min(3, 2) == 2);
   CHECK(std::max(3, 2) == 3);
   CHECK_FALSE(ALGORITHMS_INCLUDED);
+}
+
+TEST_CASE("a minimal trainer includes neither <limits> nor <tuple> nor <system_error>") {
+  CHECK_FALSE(RARELY_USED_INCLUDED);
 }

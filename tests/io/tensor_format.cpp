@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>

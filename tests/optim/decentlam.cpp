@@ -3,6 +3,7 @@
 //
 // Golden vectors, through the trainer: tests/train/goldens_decentralized.cpp.
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -5,6 +5,7 @@
 // NVLAMB, with and without clipping (4.1, 4.2 and 4.4), through the whole trainer on the toy set
 // T4.
 #include <cmath>
+#include <limits>
 
 #include <doctest/doctest.h>
 

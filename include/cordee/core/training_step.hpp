@@ -8,10 +8,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/span_on.hpp>
 
@@ -193,7 +193,7 @@ struct metrics {
 
  private:
   [[nodiscard]] constexpr double share(std::int64_t samples) const {
-    if (samples < 0) return std::numeric_limits<double>::quiet_NaN();
+    if (samples < 0) return detail::core::limits<double>::quiet_NaN();
     return count ? static_cast<double>(samples) / static_cast<double>(count) : 0;
   }
 };

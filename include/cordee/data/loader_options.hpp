@@ -9,12 +9,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string_view>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/io/host_memory.hpp>
@@ -71,7 +71,7 @@ namespace detail::data {
 }
 
 /// Limits a global batch, and micro-batches over all ranks, so that their products fit 64 bits.
-inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t largest_batch = core::limits<std::int32_t>::max();
 
 /// The global batch of so many ranks. Throws usage_error if it, or the number of its micro-batches,
 /// is too large.
@@ -122,7 +122,7 @@ struct batch_plan {
   /// Updates that can be counted: a double has their number, 64 bits that of their samples.
   [[nodiscard]] std::int64_t most_steps() const {
     constexpr std::int64_t exact = std::int64_t{1} << 53;
-    return std::min(exact, std::numeric_limits<std::int64_t>::max() / global_batch - 2);
+    return std::min(exact, core::limits<std::int64_t>::max() / global_batch - 2);
   }
   /// Updates of so many epochs, rounded up. Throws usage_error for a negative number, NaN,
   /// infinity, and for more than most_steps().

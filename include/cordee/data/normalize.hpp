@@ -10,11 +10,11 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/data/dataset.hpp>
 
@@ -32,7 +32,7 @@ struct normalize {
   /// deviation that is negative, is 0 before a positive one, or is so small that 1 / deviation is
   /// infinite.
   [[gnu::cold]] operator normalization() const {  // NOLINT: implicit, for loader's argument
-    constexpr double most = std::numeric_limits<float>::max();
+    constexpr double most = detail::core::limits<float>::max();
     normalization n;
     for (std::size_t c = 0; c < mean.size(); ++c) {
       expects(detail::core::abs(mean[c]) <= most, "normalize: a mean is NaN or infinite");

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/dataset.hpp>
@@ -22,7 +22,7 @@ namespace cordee::inline CORDEE_ABI::detail::data {
 inline void shuffle_indices(std::span<std::uint32_t> indices, std::uint64_t seed,
                             std::int64_t epoch) {
   const std::size_t size = indices.size();
-  expects(size <= std::numeric_limits<std::uint32_t>::max(),
+  expects(size <= core::limits<std::uint32_t>::max(),
           "shuffled_indices: more than 2^32 - 1 samples");
   for (std::size_t k = 0; k < size; ++k) indices[k] = static_cast<std::uint32_t>(k);
   random_sequence random(seed, purpose::shuffle, static_cast<std::uint64_t>(epoch), 0);

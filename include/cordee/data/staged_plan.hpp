@@ -11,13 +11,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/core/pod_vector.hpp>
@@ -158,7 +158,7 @@ class staged_plan {
   expects((o.global_batch > 0) != (o.micro_batch > 0) && o.global_batch >= 0 && o.micro_batch >= 0,
           "loader: set either .global_batch or .micro_batch, to a positive number");
   expects(o.accumulate > 0, "loader: .accumulate, the number of micro-batches, must be at least 1");
-  expects(samples <= std::numeric_limits<std::uint32_t>::max(),
+  expects(samples <= core::limits<std::uint32_t>::max(),
           "loader: the data set has more than 2^32 - 1 samples");
   staged_plan plan(static_cast<std::int64_t>(samples), o, ranks);
   const std::int64_t factor = plan.largest_factor();

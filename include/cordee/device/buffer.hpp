@@ -4,7 +4,6 @@
 // Owned memory on a device.
 #pragma once
 
-#include <limits>
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/span_on.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -26,7 +26,7 @@ class owned_memory {
   owned_memory() = default;
   [[gnu::cold, gnu::noinline]] owned_memory(const D& device, std::size_t size, std::size_t width)
       : device_(device), size_(size) {
-    expects(size <= std::numeric_limits<std::size_t>::max() / width,
+    expects(size <= core::limits<std::size_t>::max() / width,
             "buffer: the size in bytes overflows");
     data_ = device.allocate(size * width);
     const typename D::stream s{};

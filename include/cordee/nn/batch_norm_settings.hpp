@@ -4,12 +4,12 @@
 // How a network's batch norms take statistics: members of the network.
 #pragma once
 
-#include <limits>
 #include <span>
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
@@ -42,7 +42,7 @@ struct batch_norm_settings {
   ops::statistics_allreduce batch_norm_allreduce;
   /// Epoch from which training normalizes by running statistics, which then stay constant. Unit:
   /// epochs. Range: any but NaN, else usage_error.
-  double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
+  double freeze_batch_norm_at = core::limits<double>::infinity();
   /// Whether running statistics are moving averages. If false (Akiba et al., 2017), they are the
   /// mean and biased variance of the last batch, by which it was normalized, and evaluation uses
   /// their means over ranks. Range: true on GPUs, else usage_error.

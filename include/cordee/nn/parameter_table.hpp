@@ -11,11 +11,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string_view>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>
@@ -125,7 +125,7 @@ class parameter_registry {
   /// Adds the running range of the layer's input, initially empty, if layers quantize it.
   constexpr void add_input_range() {
     if (!ranges_) return;
-    constexpr double infinity = std::numeric_limits<double>::infinity();
+    constexpr double infinity = detail::core::limits<double>::infinity();
     add_tensor("input_min", kind::statistic, {1}, {.mean = infinity});
     add_tensor("input_max", kind::statistic, {1}, {.mean = -infinity});
   }

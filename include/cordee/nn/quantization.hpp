@@ -17,7 +17,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -27,6 +26,7 @@
 #include <cordee/core/algorithm.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/gpu_kernel.hpp>
@@ -138,7 +138,7 @@ struct range_update {
 struct quantization_options {
   double averaging = 0.01;
   double percentile = 100;  // of the inputs of a step; above 50, at most 100
-  double freeze_ranges_at = std::numeric_limits<double>::infinity();  // epoch
+  double freeze_ranges_at = core::limits<double>::infinity();  // epoch
   nn::quantization_observer observer{};
 
   [[gnu::cold]] void check() const {

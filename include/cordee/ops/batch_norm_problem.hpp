@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <span>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/ops/layout.hpp>
 
@@ -52,7 +52,7 @@ struct batch_norm_problem {
   static constexpr double epsilon = 1e-5;
   static constexpr double momentum = 0.1;  // the weight of a new statistic in the running one
   /// The `count` that batch_norm_backward takes where the statistics are constants.
-  static constexpr double frozen_count = std::numeric_limits<double>::infinity();
+  static constexpr double frozen_count = core::limits<double>::infinity();
 
   [[nodiscard]] constexpr std::size_t ghost_batch_size(int samples) const {
     return static_cast<std::size_t>(ghost_batch == 0 ? std::max(samples, 1) : ghost_batch);

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/precision/number.hpp>
 
@@ -17,7 +17,7 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 /// Half the largest finite number: sums and differences of two numbers up to it are finite, so
 /// arithmetic on `clamped` numbers computes no inf - inf and no 0 inf.
 template <class Real>
-inline constexpr Real half_max = std::numeric_limits<Real>::max() / 2;
+inline constexpr Real half_max = core::limits<Real>::max() / 2;
 
 /// The V numbers of a plane from index i. Planes of another type are converted.
 template <class Real, int V>

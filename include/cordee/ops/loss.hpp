@@ -9,9 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/precision/number.hpp>
@@ -88,7 +88,7 @@ constexpr bool ranks_above(const N* z, int c, int label) {
 /// The number of classes that rank above the label; a label whose logit is NaN ranks last.
 template <Number N>
 int label_rank(const N* z, int classes, int label) {
-  if (core::isnan(precision::widened(z[label]))) return std::numeric_limits<int>::max();
+  if (core::isnan(precision::widened(z[label]))) return core::limits<int>::max();
   int above = 0;
   for (int c = 0; c < classes; ++c) above += ranks_above(z, c, label);
   return above;

@@ -16,8 +16,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/precision/int8.hpp>
@@ -33,8 +33,8 @@ inline constexpr integer_range unsigned_bytes{0, 255}, signed_bytes{-128, 127};
 
 /// The minimum and maximum of some numbers; of no numbers: low > high.
 struct real_range {
-  float low = std::numeric_limits<float>::infinity();
-  float high = -std::numeric_limits<float>::infinity();
+  float low = core::limits<float>::infinity();
+  float high = -core::limits<float>::infinity();
 
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr bool has_values() const { return low <= high; }
   CORDEE_HOST_DEVICE constexpr void widen(const real_range& other) {
@@ -73,18 +73,18 @@ struct affine_quantizer {
 /// Raises the scale to the smallest whose inverse is finite; NaN stays NaN.
 template <std::floating_point Real>
 constexpr affine_quantizer<Real> quantizer_of_scale(double wanted, integer_range range) {
-  constexpr double least = std::numeric_limits<Real>::min();
+  constexpr double least = core::limits<Real>::min();
   const auto scale = static_cast<Real>(wanted < least ? least : wanted);
   return {scale, 1 / scale, std::min(std::max(0, range.low), range.high), range};
 }
-inline constexpr double nan_scale = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double nan_scale = core::limits<double>::quiet_NaN();
 
 /// The affine quantizer of the reals a .. b. a = b = 0: scale 1. An empty range (a > b) or one that
 /// is not finite: scale NaN.
 template <std::floating_point Real>
 constexpr affine_quantizer<Real> fit_affine(Real a, Real b, integer_range range) {
   const double low = std::min<double>(a, 0), high = std::max<double>(b, 0), width = high - low;
-  if (!(a <= b) || !(width <= std::numeric_limits<double>::max()))
+  if (!(a <= b) || !(width <= core::limits<double>::max()))
     return quantizer_of_scale<Real>(nan_scale, range);
   if (width == 0) return quantizer_of_scale<Real>(1, range);
   affine_quantizer<Real> k = quantizer_of_scale<Real>(width / (range.high - range.low), range);
@@ -134,7 +134,7 @@ template <std::floating_point Real>
 constexpr affine_quantizer<Real> fit_symmetric(Real x, int bits = 8) {
   const int most = (1 << (bits - 1)) - 1;
   const double largest = x < 0 ? -x : x;
-  if (!(largest <= std::numeric_limits<Real>::max()))
+  if (!(largest <= core::limits<Real>::max()))
     return quantizer_of_scale<Real>(nan_scale, {-most, most});
   return quantizer_of_scale<Real>(largest == 0 ? 1 : largest / most, {-most, most});
 }

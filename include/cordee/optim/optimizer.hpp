@@ -49,7 +49,6 @@
 #pragma once
 
 #include <concepts>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,6 +57,7 @@
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/member_names.hpp>
 #include <cordee/core/min_max.hpp>
@@ -305,7 +305,7 @@ using placed_type = std::remove_cvref_t<decltype(placed(std::declval<const O&>()
 /// beyond the range of float, and infinity times zero is NaN.
 template <class Real>
 CORDEE_HOST_DEVICE Real factor(double x) {
-  constexpr double largest = std::numeric_limits<Real>::max();
+  constexpr double largest = core::limits<Real>::max();
   return static_cast<Real>(std::min(std::max(x, -largest), largest));
 }
 

@@ -12,9 +12,9 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 
+#include <cordee/core/limits.hpp>
 #include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -27,7 +27,7 @@ namespace detail::precision {
 /// below.
 template <std::floating_point Real>
 CORDEE_HOST_DEVICE constexpr int round_clamped(Real x, int low, int high) {
-  constexpr Real shift = Real{1.5} * (std::uint64_t{1} << (std::numeric_limits<Real>::digits - 1));
+  constexpr Real shift = Real{1.5} * (std::uint64_t{1} << (core::limits<Real>::digits - 1));
   const auto least = static_cast<Real>(low), most = static_cast<Real>(high);
   const Real floored = x > least ? x : least;
   const Real clamped = floored < most ? floored : most;

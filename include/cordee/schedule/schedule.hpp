@@ -35,7 +35,6 @@
 
 #include <concepts>
 #include <initializer_list>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +45,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/member_check.hpp>
 
@@ -68,11 +68,11 @@ struct observation {
   std::optional<double> validation_loss{};
   /// The gradient noise scale minus its standard error, at the end of an epoch. Unit: first global
   /// batches. NaN if it is not measured, or not known yet.
-  double noise_batches = std::numeric_limits<double>::quiet_NaN();
+  double noise_batches = detail::core::limits<double>::quiet_NaN();
   /// Estimates from this update's gradient: the squared norm of its expectation, and its variance.
   /// Either may be negative. NaN if they are not measured, or the update was not applied.
-  double squared_gradient = std::numeric_limits<double>::quiet_NaN();
-  double gradient_variance = std::numeric_limits<double>::quiet_NaN();  ///< See above.
+  double squared_gradient = detail::core::limits<double>::quiet_NaN();
+  double gradient_variance = detail::core::limits<double>::quiet_NaN();  ///< See above.
 };
 
 namespace detail::schedule {
@@ -262,7 +262,7 @@ double end_epoch_of(const S& schedule) {
   else if constexpr (WrapsSchedule<S>)
     return end_epoch_of(schedule.inner);
   else
-    return std::numeric_limits<double>::infinity();
+    return core::limits<double>::infinity();
 }
 
 }  // namespace detail::schedule

@@ -7,13 +7,13 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/checks/stability_check.hpp>
 #include <cordee/train/fit.hpp>
@@ -53,7 +53,7 @@ class run_operations {
   step_outcome step(const Data& data, std::int64_t samples, double epoch,
                     std::int64_t global_samples = 0) {
     return run().abort_peers_on_throw([&] {
-      expects(samples >= 0 && samples <= std::numeric_limits<int>::max() && global_samples >= 0,
+      expects(samples >= 0 && samples <= core::limits<int>::max() && global_samples >= 0,
               "step: the number of samples is negative, or above 2^31 - 1");
       std::array<double, 2> place{static_cast<double>(samples), 0};
       if (global_samples == 0) allreduce_host(run().comm(), place, reduce_op::sum);

@@ -6,6 +6,7 @@
 #include "tests/ops/gpu/encode.hpp"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>

@@ -14,12 +14,12 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 #include <vector>
 
 #include <cordee/comm/reducers/wire.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/precision/precision.hpp>
@@ -41,7 +41,7 @@ struct encoded_layout {
 template <class Master, class Real>
 Master largest_magnitude(const Real* x, std::size_t n) {
   using bits = std::conditional_t<sizeof(Master) == 4, std::uint32_t, std::uint64_t>;
-  constexpr bits magnitude = std::numeric_limits<bits>::max() >> 1;
+  constexpr bits magnitude = core::limits<bits>::max() >> 1;
   bits largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const bits b = std::bit_cast<bits>(static_cast<Master>(x[i])) & magnitude;

@@ -7,9 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
@@ -58,7 +58,7 @@ metric_sums batch_loss(const Loss& loss, int classes, int samples,
     const loss_sample<N> sample{logits + first, targets[static_cast<std::size_t>(n)], classes};
     ++total.count;
     if (!sample.target.is_valid(classes)) {
-      constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+      constexpr double nan = core::limits<double>::quiet_NaN();
       if (total.bad_sample == 0)
         total.bad_sample = n + 1, total.bad_label = sample.target.bad_label(classes);
       total.loss = nan;

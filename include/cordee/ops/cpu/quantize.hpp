@@ -12,8 +12,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
+#include <cordee/core/limits.hpp>
 #include <cordee/core/mutex.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>
@@ -96,7 +96,7 @@ inline real_range range_without_filling(std::size_t n, const float* x, std::size
     finite = finite && sum == 0;
   });
   if (zeros > filling) total.widen({0, 0});
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float nan = core::limits<float>::quiet_NaN();
   return finite ? total : real_range{nan, nan};
 }
 
@@ -132,7 +132,7 @@ real_range range_of(std::size_t n, const float* x, cpu::stream s, std::size_t fi
     total.widen(range);
     finite = finite && sum == 0;
   });
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float nan = core::limits<float>::quiet_NaN();
   return finite ? total : real_range{nan, nan};
 }
 

@@ -18,11 +18,11 @@
 #pragma once
 
 #include <array>
-#include <limits>
 #include <string>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/min_max.hpp>
 
@@ -64,7 +64,7 @@ struct gradient_noise {
   /// In samples; NaN as long as the mean |G|^2 is not positive.
   [[nodiscard]] double scale() const {
     return squared_gradient() > 0 ? trace() / squared_gradient()
-                                  : std::numeric_limits<double>::quiet_NaN();
+                                  : core::limits<double>::quiet_NaN();
   }
   /// Standard errors of the two means and, to first order, of their ratio, if steps were
   /// independent; 0 after a single step.

@@ -12,10 +12,9 @@
 // the same on all ranks; otherwise each rank has its own.
 #pragma once
 
-#include <limits>
-
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -48,7 +47,7 @@ struct loss_scaling {
   }
   /// Checks the options. @throws usage_error for one out of its range.
   void check() const {
-    using single = std::numeric_limits<float>;  // the type of S and of 1/S
+    using single = core::limits<float>;  // the type of S and of 1/S
     expects(initial >= single::min() && initial <= single::max(),
             "loss_scaling: initial must be a positive normal number of single precision");
     expects(growth >= 1 && core::isfinite(growth), "loss_scaling: growth must be 1 or more");

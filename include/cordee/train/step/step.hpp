@@ -6,13 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
 
 #include <cordee/comm/transports/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/step/frozen_layers.hpp>
 #include <cordee/train/step/loss_scale.hpp>
@@ -73,7 +73,7 @@ struct step_outcome {
   step_info info{};
   metrics train{};  // sums over this rank's samples
   /// |g|^2: of the mean for exact optimizers, else of this rank's gradient. NaN if not tested.
-  double squared_global_norm = std::numeric_limits<double>::quiet_NaN();
+  double squared_global_norm = core::limits<double>::quiet_NaN();
   double squared_local_norm = 0;             // of this rank's gradient, if measure_gradient_noise
   bool applied = true;                       // false: this rank skipped the step
   bool overflows_statistics = false;         // this rank's running statistics would be infinite

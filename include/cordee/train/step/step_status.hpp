@@ -14,9 +14,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/step/loss_scale.hpp>
@@ -96,7 +96,7 @@ struct check_statistics_op {
 
   CORDEE_HOST_DEVICE void operator()(std::size_t i) const {
     if (core::isfinite(now[i]) || !core::isfinite(before[i])) return;
-    *gradient = std::numeric_limits<Real>::quiet_NaN();
+    *gradient = core::limits<Real>::quiet_NaN();
     status->nonfinite_statistics = 1;
   }
 };
