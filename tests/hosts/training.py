@@ -109,6 +109,24 @@ class MPI(Run):
                 self.expect_threads(hosts * ranks, reducer, weights(
                     SCRIPT, hosts, "--mpirun", "--ranks-per-host", ranks, "--", PROGRAM, "mpi", reducer, MPIRUN=OTHER))
 
+    def test_settings(self):
+        """Of hosts' names and addresses, made before mpirun starts; by the remedy that docs/policies/transports.md names."""
+        remedies = {"second address": "export OMPI_MCA_btl_tcp_if_include=10.0.0.0/24; "}
+        launcher = SCRIPT.parents[1] / "examples" / "launch" / "mpirun.sh"
+        for name, setting in SETTINGS.items():
+            with tempfile.TemporaryDirectory() as folder, self.subTest(setting=name):
+                pathlib.Path(folder, "hosts").write_text("host0 slots=2\nhost1 slots=2\n", encoding="ascii")
+                # The first host's rank starts all others; the second's waits until they have ended.
+                script = (f'{setting}cd {folder}; touch set.$RANK\n'
+                          'until [ -e set.0 ] && [ -e set.1 ]; do sleep 0.05; done\n'
+                          'if [ $RANK = 1 ]; then until [ -e ended ]; do sleep 0.05; done; exit; fi\n'
+                          f'{remedies.get(name, "")}export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n'
+                          'unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT\n'
+                          f'status=0; HOSTS={folder}/hosts MPIRUN={OTHER} timeout 40 {launcher} 4 "$@" || status=$?\n'
+                          'touch ended; exit $status')
+                self.expect_threads(4, "hierarchical", weights(
+                    SCRIPT, 2, "--", "sh", "-c", script, "sh", PROGRAM, "mpi", "hierarchical"))
+
 
 class Elastic(Run):
     """A host loses power and another one's rank joins, in both orders: all have the bits of a run of one rank."""
@@ -130,7 +148,7 @@ class Elastic(Run):
                                   check=True).stdout
         cases = [("as made", "host1", True, "10.0.0.2"), ("IPv6 alone", "host0", False, "fd00::1"),
                  ("IPv6 alone", "host1", True, "fd00::2"), ("own name is the loopback", "host0", True, "10.0.0.1"),
-                 ("second address", "host0", False, "10.0.0.1")]
+                 ("own name is the loopback", "host0", False, "10.0.0.1"), ("second address", "host0", False, "10.0.0.1")]
         with concurrent.futures.ThreadPoolExecutor() as pool:
             runs = [pool.submit(self.run_hosts, SETTINGS[name], off, after) for name, off, after, _ in cases]
         for (name, off, after, address), run in zip(cases, runs):
@@ -142,6 +160,21 @@ class Elastic(Run):
                 self.assertEqual(generations, [f"generation 2 has 2 ranks: {lost}", "generation 3 has 3 ranks: 1 new rank"]
                                  if after else
                                  ["generation 2 has 4 ranks: 1 new rank", f"generation 3 has 3 ranks: {lost}"])
+
+    def test_ranks_beside_the_first(self):
+        """Where rank 0's process dies, then another host's, the first host's other rank has an address for the others."""
+        expected = subprocess.run([PROGRAM, "alone", "-", str(self.STEPS), "0"], capture_output=True, text=True,
+                                  check=True).stdout
+        with tempfile.TemporaryDirectory() as folder:
+            script = (f'{OWN_NAME_IS_LOOPBACK}case $RANK in 0) after=3 ;; 3) after=8 ;;\n'
+                      f'*) exec {PROGRAM} launched "$@" ;; esac\n'
+                      f'{PROGRAM} launched "$@" & sleep $after; kill -KILL $!; wait $! || true')
+            status, lines, err = weights(SCRIPT, 2, "--ranks-per-host", 2, "--", "sh", "-c", script, "sh", f"{folder}/run",
+                                         self.STEPS, self.PAUSE_MS)
+        self.assertEqual((status, lines), (0, [expected.strip()] * 2), err)
+        # Rank 1 names its own host's rank 0 by the loopback.
+        self.assertRegex(err, r"(?s)generation 2 has 3 ranks: lost rank 0 at (127[.]\S+|10[.]0[.]0[.]1)\n.*"
+                              r"generation 3 has 2 ranks: lost rank 2 at 10[.]0[.]0[.]2\n")
 
 
 class NCCL(unittest.TestCase):
