@@ -95,7 +95,7 @@ case " $parts " in *" shares "*)
 esac
 case " $parts " in *" gradients "*)
   for depth in $depths; do
-    title "gradients of ResNet-$depth in bf16, errors beside fp64" "at most 1.00 of PyTorch's (autocast)"
+    title "gradients of ResNet-$depth in bf16, errors beside fp64" "no worse than PyTorch's (autocast): a median of about 1.00"
     "$python" "$directory/torch_gradients.py" "$build/bench_gradients" "$depth" "$compared" "$seeds" ||
       echo "   not measured"
   done ;;
