@@ -63,8 +63,8 @@ struct run_plan {
 struct step_record {
   step_info info{};  ///< Position and learning rate of the update.
   metrics train{};   ///< Sums over the global batch.
-  /// g| of the exact mean before clipping, or the root mean square over ranks of their own |g|; NaN
-  /// if the gradient is not tested.
+  /// |g| of the exact mean before clipping, or the root mean square over ranks of their own |g|;
+  /// NaN if the gradient is not tested.
   double grad_norm = 0;
   bool grad_norm_local = false;  ///< Whether grad_norm is of the ranks' own gradients.
   /// Steps skipped since fit began, including those before a resume; summed over ranks if each
