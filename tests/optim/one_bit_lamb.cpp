@@ -115,6 +115,37 @@ TEST_CASE("one_bit_lamb: decay draws a factor towards 1, a tensor without ratio 
   CHECK(c == before);
 }
 
+TEST_CASE("one_bit_lamb: figures of any length are those of a loop over its numbers") {
+  constexpr double epsilon = 1e-8, decay = 0.1;
+  for (const bool compressed : {false, true})
+    for (const std::size_t n : std::vector<std::size_t>{1, 7, 255, 256, 257, 1000}) {
+      std::vector<double> w(n), m(n), v(n), f(n), u(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto x = static_cast<double>(i);
+        w[i] = std::sin(x + 1), m[i] = std::sin(2 * x + 1), u[i] = std::sin(3 * x + 2);
+        v[i] = i % 5 == 4 ? 0 : std::abs(std::sin(5 * x + 3));
+        f[i] = i % 7 == 6 ? 0 : std::abs(std::cos(x));
+      }
+      const auto figures = detail::optim::update_moments<double>(
+          {w.data(), m.data(), v.data(), f.data(), u.data(), 0.9, 0.1, 0.999, 0.001, epsilon, decay,
+           compressed, false},
+          0, n);
+      double steps = 0, directions = 0, largest = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double direction = u[i] - decay * w[i], root = std::sqrt(v[i]) + epsilon;
+        steps += u[i] * u[i];
+        directions += direction * direction;
+        largest = std::max(largest, v[i] > 0 ? root / (std::sqrt(f[i]) + epsilon) : 1);
+      }
+      // n sums, square roots and quotients of 53 bits
+      const double tolerance = 1e-15 * static_cast<double>(n + 8);
+      CHECK(close(figures.squared_step, steps, tolerance));
+      if (!compressed) continue;
+      CHECK(close(figures.squared_direction, directions, tolerance));
+      CHECK(close(figures.largest_quotient, largest, tolerance));
+    }
+}
+
 TEST_CASE("one_bit_lamb over an exact mean of momenta is that over gradients, on any ranks") {
   // The mean of beta1 m + (1 - beta1) g_i is beta1 m + (1 - beta1) g: a step of roundings apart.
   const std::vector<double> rates{0.01, 0.01, 0.01, 0.01, 0.01};

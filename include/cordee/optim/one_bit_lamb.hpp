@@ -48,7 +48,13 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::optim {
 
-/// m, v and f; then u over g. In the compressed stage g is the ranks' new m.
+/// What one number contributes to the figures of its tensor: u, u without decay, the quotient.
+template <class Number>
+struct lamb_terms {
+  Number step, direction, quotient;
+};
+/// m, v and f; then u over g. In the compressed stage g is the ranks' new m. The quotient is formed
+/// in that stage alone.
 template <class Real>
 struct one_bit_lamb_moments {
   const Real* w;
@@ -58,22 +64,29 @@ struct one_bit_lamb_moments {
   Real largest = largest_gradient<Real>();
 
   template <class At>
-  constexpr void operator()(At at) const {
+  constexpr lamb_terms<typename At::number> operator()(At at) const {
     using number = typename At::number;
     const number given = at.clamped(at(u), largest), old = at(m), before = at(v);
-    number first = beta1 * old + one_minus_beta1 * given, second = before;
+    number first = beta1 * old + one_minus_beta1 * given, second = before, quotient = at.zero();
     if (compressed) {
       first = given;
       const number gradient =
           at.clamped(at.sign(before) * (given - beta1 * old) / one_minus_beta1, largest);
-      at.put(f, beta2 * (begins ? before : at(f)) + one_minus_beta2 * (gradient * gradient));
+      const number fresh =
+          beta2 * (begins ? before : at(f)) + one_minus_beta2 * (gradient * gradient);
+      at.put(f, fresh);
+      const number known = at.sign(before);
+      quotient =
+          known * (at.root(before) + epsilon) / (at.root(fresh) + epsilon) + (Real{1} - known);
     } else {
       second = beta2 * before + one_minus_beta2 * (given * given);
       at.put(v, second);
     }
     at.put(m, first);
-    const number direction = at.clamped(at.sign(second) * first / (at.root(second) + epsilon));
-    at.put(u, at.clamped(direction + decay * at(w)));
+    const number direction = at.clamped(at.sign(second) * first / (at.root(second) + epsilon)),
+                 step = at.clamped(direction + decay * at(w));
+    at.put(u, step);
+    return {step, direction, quotient};
   }
 };
 /// With the decay of a segment, and whether its compressed stage begins.
@@ -91,7 +104,8 @@ struct one_bit_lamb_body {
   }
 };
 
-/// For a tensor, the squared norms of u and of u without decay, and the largest quotient.
+/// For a tensor, the squared norms of u and of u without decay, and the largest quotient; the last
+/// two of the compressed stage alone.
 struct lamb_figures {
   double squared_step, squared_direction, largest_quotient;
 
@@ -102,19 +116,30 @@ struct lamb_figures {
     return *this;
   }
 };
-/// The figures of numbers first .. last - 1, in double.
+/// Updates the moments of numbers first .. last - 1 and returns their figures.
 template <class Real>
-lamb_figures figures_of(const Real* u, const Real* m, const Real* v, const Real* f, double epsilon,
-                        std::size_t first, std::size_t last) {
-  lamb_figures sum{};
-  for (std::size_t i = first; i < last; ++i) {
-    const double step = static_cast<double>(u[i]), second = static_cast<double>(v[i]),
-                 root = core::sqrt(second) + epsilon,
-                 direction = second > 0 ? static_cast<double>(m[i]) / root : 0;
-    sum += {step * step, direction * direction,
-            second > 0 ? root / (core::sqrt(static_cast<double>(f[i])) + epsilon) : 1};
+lamb_figures update_moments(const one_bit_lamb_moments<Real>& moments, std::size_t first,
+                            std::size_t last) {
+  constexpr std::size_t block = 256;
+  Real steps[block], directions[block], quotients[block] = {};  // quotients: largest of all blocks
+  ops::dot_product step, direction;
+  for (std::size_t i = first; i < last; i += block) {
+    const std::size_t n = std::min(block, last - i);
+    ops::simd_for_each<Real>(i, i + n, [&](auto at) {
+      const lamb_terms terms = moments(at);
+      const decltype(at) local{at.i - i};
+      local.put(steps, terms.step);
+      if (!moments.compressed) return;
+      local.put(directions, terms.direction);
+      const auto before = local(quotients);
+      local.put(quotients, terms.quotient > before ? terms.quotient : before);
+    });
+    step.add(steps, steps, n);
+    if (moments.compressed) direction.add(directions, directions, n);
   }
-  return sum;
+  double largest = 0;
+  for (const Real quotient : quotients) largest = std::max(largest, static_cast<double>(quotient));
+  return {step.total(), direction.total(), largest};
 }
 
 /// w <- w - lr r u with r of a segment
@@ -198,24 +223,20 @@ struct one_bit_lamb {
     static_assert(D::host_memory,
                   "one_bit_lamb: the largest quotient of a tensor is found on a CPU alone: use "
                   "one_bit_adam on a GPU");
-    const auto [m, second, fresh] = v.slots;
-    const Real eps = detail::optim::nonzero_epsilon<Real>(epsilon);
-    segmented_for<Real>(s, v.segments,
-                        detail::optim::one_bit_lamb_body<Real>{
-                            {v.weights.data, m.data, second.data, fresh.data, v.grads.data,
-                             static_cast<Real>(beta1), static_cast<Real>(1 - beta1),
-                             static_cast<Real>(beta2), static_cast<Real>(1 - beta2), eps,
-                             detail::optim::factor<Real>(weight_decay), compresses(info), false},
-                            decay_on,
-                            v.numbers.data});
+    const detail::optim::one_bit_lamb_body<Real> body{
+        {v.weights.data, v.slots[0].data, v.slots[1].data, v.slots[2].data, v.grads.data,
+         static_cast<Real>(beta1), static_cast<Real>(1 - beta1), static_cast<Real>(beta2),
+         static_cast<Real>(1 - beta2), detail::optim::nonzero_epsilon<Real>(epsilon),
+         detail::optim::factor<Real>(weight_decay), compresses(info), false},
+        decay_on,
+        v.numbers.data};
     detail::core::pod_vector<detail::optim::lamb_figures> figures;  // (segments)
     figures.resize(v.segments.size());
     detail::ops::segmented_sums(
         s, v.segments, span_on<detail::optim::lamb_figures, cpu>{figures.data(), figures.size()},
-        [&, m = m.data, second = second.data, fresh = fresh.data](std::size_t, std::size_t first,
-                                                                  std::size_t last) {
-          return detail::optim::figures_of(v.grads.data, m, second, fresh, static_cast<double>(eps),
-                                           first, last);
+        [&](std::size_t k, std::size_t first, std::size_t last) {
+          return detail::optim::update_moments(body.for_segment(v.segments[k].kind, k), first,
+                                               last);
         });
     for (std::size_t k = 0; k < v.segments.size(); ++k)
       v.sums[k] = ratio(figures[k], detail::core::sqrt(v.squared_weight_norms[k]), v.numbers[2 * k],
