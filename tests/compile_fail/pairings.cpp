@@ -64,6 +64,8 @@ void compose(threads comm) {
   trainer run{model, decentlam{}, learning_rate, lossy_gossip<threads>{{comm}}};
 #elif defined(LOCAL_STEPS_OVER_SHARDED)
   trainer run{model, local_steps{sgd{}, 8}, learning_rate, sharded{ring{comm}}};
+#elif defined(MOMENTA_OVER_SHARDED)
+  trainer run{model, clip{one_bit_adam{}}, learning_rate, sharded{ring{comm}}};
 #elif defined(WHOLE_ROWS_OVER_SHARDED)
   trainer run{model, clip{adamp{}}, learning_rate, sharded{ring{comm}}};
 #elif defined(ON_HOST_OF_A_CPU)

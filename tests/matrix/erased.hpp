@@ -202,3 +202,7 @@ constexpr char letter_of(cordee::detail::train::pairing_error error) {
 }
 
 }  // namespace matrix
+    case cordee::detail::train::pairing_error::momentum_not_divisible:
+      return 'f';
+    case cordee::detail::train::pairing_error::exact_steps_rounded:
+      return 'g';

@@ -29,6 +29,8 @@ enum class pairing_error {
   weights_rounded,
   magnitudes_lost,
   mixing_not_doubly_stochastic,
+  exact_steps_rounded,
+  momentum_not_divisible,
   update_not_divisible
 };
 
@@ -77,15 +79,19 @@ struct pairing {
   }
   static constexpr bool averages_gradients =
       O::needs == agreement::exact || exchanges_differences<O>();
+  static constexpr bool rounds_exact_steps =
+      optim::compresses_momentum<O>() && !R::lossless && !IsTwoStage<R>;
   static constexpr bool loses_magnitudes =
       requires { requires R::signs_only; } && O::needs != agreement::exact;
   static constexpr pairing_error error =
       R::offers != agreement::exact && averages_gradients ? pairing_error::gradients_not_averaged
       : !R::lossless && !averages_gradients               ? pairing_error::weights_rounded
       : loses_magnitudes                                  ? pairing_error::magnitudes_lost
-      : R::offers < O::needs ? pairing_error::mixing_not_doubly_stochastic
-      : refuses_parts()      ? pairing_error::update_not_divisible
-                             : pairing_error::none;
+      : R::offers < O::needs            ? pairing_error::mixing_not_doubly_stochastic
+      : rounds_exact_steps              ? pairing_error::exact_steps_rounded
+      : !refuses_parts()                ? pairing_error::none
+      : optim::compresses_momentum<O>() ? pairing_error::momentum_not_divisible
+                                        : pairing_error::update_not_divisible;
 };
 
 /// Whether the optimizer works over the reducer.
@@ -114,13 +120,15 @@ struct require_compatible {
   static_assert(error != pairing_error::update_not_divisible,
                 "sharded divides the update of each tensor among the ranks: use an optimizer that "
                 "averages gradients and steps on each number alone or by norms of tensors. adamp "
-                "needs whole rows, kfac the whole gradient, muon whole matrices, one_bit_adam its "
-                "momentum; local_steps and "
+                "needs whole rows, kfac the whole gradient, muon whole matrices; local_steps and "
                 "optimizers of neighbours have other weights on each rank");
-  static_assert(
-      !optim::compresses_momentum<O>() || R::lossless || IsTwoStage<R>,
-      "the exact steps of optimizers that exchange momenta need two_stage{ring{comm}, reducer, "
-      "start_epoch} around the compressed reducer");
+  static_assert(error != pairing_error::momentum_not_divisible,
+                "sharded divides the update of each tensor among the ranks, and one_bit_adam, "
+                "one_bit_lamb and zero_one_adam make their next exchange of the whole momentum: "
+                "use them over two_stage, or adamw or lamb over sharded");
+  static_assert(error != pairing_error::exact_steps_rounded,
+                "the exact steps of optimizers that exchange momenta need two_stage{ring{comm}, "
+                "reducer, start_epoch} around the compressed reducer");
   static_assert(!optim::UpdatesOnHost<O> || (R::slots == 0 && !comm::ShardsUpdate<R>),
                 "on_host: a reducer's own memory would stay on the GPU, and sharded keeps a rank's "
                 "part there: use a reducer without residuals, and the one inside sharded");
