@@ -2,18 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sharded updates beside unsharded ones: tensors that the ranks' ranges cut, of odd lengths.
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/reducers/halving_doubling.hpp>
-#include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
 #include <cordee/comm/reducers/two_shot.hpp>
@@ -30,6 +25,7 @@
 
 #include "tests/support/cut_model.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/sharded_runs.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -52,14 +48,6 @@ auto train(int ranks, const O& optimizer, const Make& make, std::int64_t poisone
   });
 }
 
-constexpr auto shard_of = [](auto make, bool masters = false) {
-  return [=](threads comm) { return sharded{make(comm), masters}; };
-};
-constexpr auto over_ring = [](threads comm) { return ring{comm}; };
-constexpr auto over_two_shot = [](threads comm) { return two_shot{comm}; };
-constexpr auto over_native = [](threads comm) { return native{comm}; };
-constexpr auto over_halving = [](threads comm) { return halving_doubling{comm}; };
-
 template <class O, class Make>
 void has_the_bits(const O& optimizer, const Make& make, std::int64_t poisoned = -1) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
@@ -70,32 +58,22 @@ void has_the_bits(const O& optimizer, const Make& make, std::int64_t poisoned = 
   }
 }
 
-/// Sums of squares are of other pieces: they, and ratios of their roots, differ by n roundings,
-/// and what moves by ratios by a few of these; ranks agree to the bit.
 template <class O, class Make>
-void is_near(const O& optimizer, const Make& make, std::int64_t poisoned = -1,
-             bool masters = false) {
+void has_the_norms(const O& optimizer, const Make& make, std::int64_t poisoned = -1,
+                   bool masters = false) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
-    const auto whole = train<fp64>(ranks, optimizer, make, poisoned);
-    const auto shards = train<fp64>(ranks, optimizer, shard_of(make, masters), poisoned);
-    for (const auto& state : shards) {
-      CHECK(same_bits(state, shards[0]));
-      REQUIRE(state.size() == whole[0].size());
-      double most = 0;
-      for (std::size_t i = 0; i < state.size(); ++i)
-        most = std::max(most, std::abs(state[i] - whole[0][i]));
-      CHECK(most <= 1000 * 4 * std::numeric_limits<double>::epsilon());
-    }
+    is_near(train<fp64>(ranks, optimizer, shard_of(make, masters), poisoned),
+            train<fp64>(ranks, optimizer, make, poisoned)[0]);
   }
 }
 
 }  // namespace
 
 TEST_CASE("sharded: element-wise optimizers have the bits of unsharded ones") {
-  has_the_bits(sgd{.momentum = 0.9, .weight_decay = 0.01}, over_halving);
-  has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot);
-  has_the_bits(adamw{.weight_decay = 0.1}, over_native, 1);
+  has_the_bits(sgd{.momentum = 0.9, .weight_decay = 0.01}, halving_on);
+  has_the_bits(adamw{.weight_decay = 0.1}, two_shot_on);
+  has_the_bits(adamw{.weight_decay = 0.1}, native_on, 1);
 }
 
 TEST_CASE("sharded: master weights, too, whose plane the gradients overwrite") {
@@ -103,29 +81,29 @@ TEST_CASE("sharded: master weights, too, whose plane the gradients overwrite") {
   const adamw optimizer{.weight_decay = 0.1};
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
-    const auto whole = train<fp32>(ranks, optimizer, over_two_shot, 2);  // one step is skipped
+    const auto whole = train<fp32>(ranks, optimizer, two_shot_on, 2);  // one step is skipped
     for (const auto& state : train<fp32>(ranks, optimizer, with_masters, 2))
       CHECK(same_bits(state, whole[0]));
   }
 }
 
 TEST_CASE("sharded: a step that is not finite on one rank is skipped on all") {
-  has_the_bits(adamw{.weight_decay = 0.1}, over_two_shot, 2);
-  is_near(lamb{}, over_ring, 1);
+  has_the_bits(adamw{.weight_decay = 0.1}, two_shot_on, 2);
+  has_the_norms(lamb{}, ring_on, 1);
 }
 
 TEST_CASE("sharded: norms of tensors that the cut divides are those of the whole") {
-  is_near(lars{.momentum = 0.9, .weight_decay = 0.01}, over_ring);
-  is_near(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01}, over_two_shot);
-  is_near(lamb{}, over_ring);
+  has_the_norms(lars{.momentum = 0.9, .weight_decay = 0.01}, ring_on);
+  has_the_norms(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01}, two_shot_on);
+  has_the_norms(lamb{}, ring_on);
 }
 
 TEST_CASE("sharded: clipping, averages of weights and groups") {
   const weight_average average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}};
-  is_near(average, over_two_shot);
-  is_near(average, over_two_shot, 1, true);  // masters, too, and a skipped step
-  is_near(parameter_groups{lamb{}, parameter_group{"third.", lamb{.weight_decay = 0}, 0.5}},
-          over_two_shot);
+  has_the_norms(average, two_shot_on);
+  has_the_norms(average, two_shot_on, 1, true);  // masters, too, and a skipped step
+  has_the_norms(parameter_groups{lamb{}, parameter_group{"third.", lamb{.weight_decay = 0}, 0.5}},
+                two_shot_on);
 }
 
 TEST_CASE("sharded: a rank of eight holds an eighth of the slots") {
@@ -163,9 +141,8 @@ TEST_CASE("sharded: evaluation and saving use the average of weights") {
       return average;
     });
   };
-  const auto whole = average_on(over_two_shot);
-  for (const auto& average : average_on(shard_of(over_two_shot)))
-    CHECK(same_bits(average, whole[0]));
+  const auto whole = average_on(two_shot_on);
+  for (const auto& average : average_on(shard_of(two_shot_on))) CHECK(same_bits(average, whole[0]));
 }
 
 TEST_CASE("sharded: frozen layers have no part") {
@@ -177,8 +154,8 @@ TEST_CASE("sharded: frozen layers have no part") {
       return whole_state(run, 0);
     });
   };
-  const auto whole = frozen_on(3, over_two_shot);
-  for (const auto& state : frozen_on(3, shard_of(over_two_shot))) CHECK(same_bits(state, whole[0]));
+  const auto whole = frozen_on(3, two_shot_on);
+  for (const auto& state : frozen_on(3, shard_of(two_shot_on))) CHECK(same_bits(state, whole[0]));
 }
 
 TEST_CASE("sharded: a rank of eight holds an eighth of slots and master weights") {

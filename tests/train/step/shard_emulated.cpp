@@ -2,20 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sharded updates of GPUs, emulated, whose streams run late, beside unsharded ones and a CPU's.
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/reducers/halving_doubling.hpp>
-#include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
-#include <cordee/comm/reducers/two_shot.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
@@ -34,6 +28,7 @@
 
 #include "tests/support/deferred.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/sharded_runs.hpp"
 #include "tests/support/written_model.hpp"
 
 using namespace cordee;
@@ -103,14 +98,6 @@ auto train(int ranks, const O& optimizer, const Make& make, std::int64_t poisone
   });
 }
 
-constexpr auto shard_of = [](auto make, bool masters = false) {
-  return [=](threads comm) { return sharded{make(comm), masters}; };
-};
-constexpr auto over_ring = [](threads comm) { return ring{comm}; };
-constexpr auto over_two_shot = [](threads comm) { return two_shot{comm}; };
-constexpr auto over_native = [](threads comm) { return native{comm}; };
-constexpr auto over_halving = [](threads comm) { return halving_doubling{comm}; };
-
 template <class P, class O, class Make>
 void has_the_bits(const O& optimizer, const Make& make, bool masters = false,
                   std::int64_t poisoned = -1) {
@@ -123,45 +110,36 @@ void has_the_bits(const O& optimizer, const Make& make, bool masters = false,
   }
 }
 
-/// As in shard.cpp: sums of squares are of other pieces.
 template <class O, class Make>
-void is_near(const O& optimizer, const Make& make, bool masters = false,
-             std::int64_t poisoned = -1) {
+void has_the_norms(const O& optimizer, const Make& make, bool masters = false,
+                   std::int64_t poisoned = -1) {
   for (const int ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
-    const auto whole = train<fp64>(ranks, optimizer, make, poisoned);
-    const auto shards = train<fp64>(ranks, optimizer, shard_of(make, masters), poisoned, 2);
-    for (const auto& state : shards) {
-      CHECK(same_bits(state, shards[0]));
-      REQUIRE(state.size() == whole[0].size());
-      double most = 0;
-      for (std::size_t i = 0; i < state.size(); ++i)
-        most = std::max(most, std::abs(state[i] - whole[0][i]));
-      CHECK(most <= 1000 * 4 * std::numeric_limits<double>::epsilon());
-    }
+    is_near(train<fp64>(ranks, optimizer, shard_of(make, masters), poisoned, 2),
+            train<fp64>(ranks, optimizer, make, poisoned)[0]);
   }
 }
 
 }  // namespace
 
 TEST_CASE("sharded on a GPU, emulated: element-wise optimizers have the bits of unsharded ones") {
-  has_the_bits<fp32>(sgd{.momentum = 0.9, .weight_decay = 0.01}, over_halving);
-  has_the_bits<fp16>(adamw{.weight_decay = 0.1}, over_two_shot);
-  has_the_bits<fp16>(sgd{.momentum = 0.9}, over_native, true, 1);
+  has_the_bits<fp32>(sgd{.momentum = 0.9, .weight_decay = 0.01}, halving_on);
+  has_the_bits<fp16>(adamw{.weight_decay = 0.1}, two_shot_on);
+  has_the_bits<fp16>(sgd{.momentum = 0.9}, native_on, true, 1);
 }
 
 TEST_CASE("sharded on a GPU, emulated: master weights, and a step that one rank has a NaN in") {
-  has_the_bits<fp32>(adamw{.weight_decay = 0.1}, over_two_shot, true, 2);
-  has_the_bits<fp16>(sgd{.momentum = 0.9}, over_two_shot, true, 1);
+  has_the_bits<fp32>(adamw{.weight_decay = 0.1}, two_shot_on, true, 2);
+  has_the_bits<fp16>(sgd{.momentum = 0.9}, two_shot_on, true, 1);
 }
 
 TEST_CASE("sharded on a GPU, emulated: norms are those of all ranks' pieces") {
-  is_near(lars{.momentum = 0.9, .weight_decay = 0.01}, over_ring);
-  is_near(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01}, over_two_shot);
-  is_near(lamb{}, over_ring, true, 1);
+  has_the_norms(lars{.momentum = 0.9, .weight_decay = 0.01}, ring_on);
+  has_the_norms(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01}, two_shot_on);
+  has_the_norms(lamb{}, ring_on, true, 1);
   const weight_average average{clip{lamb{}, 0.5}, exponential_average{.decay = 0.9}};
-  is_near(average, over_two_shot);
-  is_near(average, over_ring, true, 2);  // masters, too, and a skipped step
+  has_the_norms(average, two_shot_on);
+  has_the_norms(average, ring_on, true, 2);  // masters, too, and a skipped step
 }
 
 TEST_CASE("sharded on a GPU, emulated: it has the bits of a CPU's sharded update") {
@@ -169,7 +147,7 @@ TEST_CASE("sharded on a GPU, emulated: it has the bits of a CPU's sharded update
   const auto on_cpu = on_ranks(3, [&](threads comm) {
     return train_on<fp16>(cpu(1), optimizer, sharded{ring{comm}}, -1, 1600);
   });
-  for (const auto& state : train<fp16>(3, optimizer, shard_of(over_ring)))
+  for (const auto& state : train<fp16>(3, optimizer, shard_of(ring_on)))
     CHECK(same_bits(state, on_cpu[0]));
 }
 
