@@ -16,7 +16,7 @@ endif()
 # an emulated trainer would run for many minutes.
 set(cordee_not_sanitized "/trainer_emulated[.]cpp$")
 set(cordee_not_tsan
-  "/device/(gpu_kernel|warp)[.]cpp$|/ops/gpu/|${gpu_engines}|_emulated[.]cpp$|/train/([a-z0-9]+/)?(bad_label|enqueued_courier|graph_cache|swapped_trainer)[.]cpp$")
+  "/device/(gpu_kernel|warp)[.]cpp$|/ops/gpu/|${gpu_engines}|_emulated[.]cpp$|/train/([a-z0-9]+/)?(bad_label|enqueued_courier|graph_cache)[.]cpp$")
 
 # Built for ThreadSanitizer with CORDEE_ALL_TESTS alone: tests of train/ that start no thread of their own kind. The
 # trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, server, fit and readback.
