@@ -6,6 +6,9 @@
 
 #include <cmath>
 
+#include <cordee/comm/reducers/gathered.hpp>
+#include <cordee/comm/reducers/ring.hpp>
+#include <cordee/comm/reducers/two_stage.hpp>
 #include <cordee/comm/transports/threads.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
@@ -43,6 +46,11 @@ auto labelled_feed(const Communicator& comm) {
                 pad_crop_flip{},
                 {}};
 }
+
+/// Signs of momenta, from an epoch on.
+inline constexpr auto by_signs_from = [](double epoch) {
+  return [=](threads comm) { return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, epoch}; };
+};
 
 inline constexpr auto falling = [](double epoch) { return 0.05 / (1 + epoch); };
 

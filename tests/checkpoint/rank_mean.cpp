@@ -21,7 +21,9 @@
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/one_bit_lamb.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 #include <cordee/precision/int8.hpp>
 
 #include "tests/checkpoint/exact_sums.hpp"
@@ -50,11 +52,13 @@ struct cautious {
 /// All planes of a run, as one rank holds them.
 struct held {
   std::vector<double> common, own, residuals;
+  std::vector<double> numbers;  // of the optimizer, of each segment
   std::vector<int> labels;
 };
 template <class Run>
 held held_by(Run& run) {
   held h;
+  h.numbers = run.state().optimizer;
   for (const auto& p : saved_planes(run)) {
     std::vector<double>& to = p.common                           ? h.common
                               : p.prefix.starts_with("reducer_") ? h.residuals
@@ -124,7 +128,10 @@ void continues_to_the_bit(const std::string& name, const O& optimizer, const S& 
           run_on<model>(now, optimizer, schedule, over_ring, files.file("runs"), true, whole);
       CHECK(std::equal(all_updates.begin() + stopped_at, all_updates.end(),
                        by_update(second, updates - stopped_at).begin()));
-      for (const held& h : second) CHECK(same_bits(h.common, uninterrupted[0].common));
+      for (const held& h : second) {
+        CHECK(same_bits(h.common, uninterrupted[0].common));
+        CHECK(same_bits(h.numbers, uninterrupted[0].numbers));
+      }
     }
   }
 }
@@ -191,6 +198,7 @@ void begins_from_the_mean(const std::string& name, const O& optimizer,
       if (now == before) continue;
       for (const held& h : train(now, files.file("runs"), true, 2)) {
         CHECK(same_bits(h.common, saved[0].common));
+        CHECK(same_bits(h.numbers, saved[0].numbers));
         CHECK(not_the_mean<Real>(&held::own, h, saved) == 0);
         CHECK(not_the_mean<Real>(&held::residuals, h, saved) == 0);
       }
@@ -203,12 +211,19 @@ void begins_from_the_mean(const std::string& name, const O& optimizer,
 TEST_CASE("rank_mean: a run over exact sums is the uninterrupted one on any number of ranks") {
   continues_to_the_bit<fp32>("lars", lars{.trust_coefficient = 0.02}, cautious{});
   continues_to_the_bit<fp64>("adamw in fp64", adamw{}, falling);
+  continues_to_the_bit<fp64>("the warm-up of one_bit_lamb", one_bit_lamb{.start_epoch = 4},
+                             falling);
 }
 TEST_CASE("rank_mean: statistics, residuals, weights and slots of ranks that differ are the mean") {
   begins_from_the_mean<fp32>("local steps of adamw", local_steps{adamw{}, 4}, over_ring);
   begins_from_the_mean<fp64>("gossip", decentlam{.momentum = 0.5}, [](threads comm) {
     return gossip{comm, topologies::one_peer{}};
   });
+  begins_from_the_mean<fp32>("one_bit_lamb", one_bit_lamb{.start_epoch = 0.5}, by_signs_from(0.5));
+  begins_from_the_mean<fp32>(
+      "zero_one_adam between two exchanges",
+      zero_one_adam{.var_freeze_step = 2, .local_step_scaler = 1, .local_step_clipper = 4},
+      by_signs_from(0));
 }
 
 TEST_CASE("rank_mean: what error feedback has kept back is made up for by other ranks") {
