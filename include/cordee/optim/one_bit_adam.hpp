@@ -44,6 +44,20 @@ struct local_momentum {
   }
 };
 
+/// Returns the gradient, in steps that exchange momenta overwritten by the rank's own one.
+template <class O, class Real, class D>
+span_on<Real, D> gradient_or_momentum(const O& optimizer,
+                                      const optimizer_view<Real, D, O::slots>& v,
+                                      const step_info& info, typename D::stream s) {
+  // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+  if (optimizer.compresses(info))
+    segmented_for<Real>(
+        s, v.segments,
+        local_momentum<Real>{v.slots[0].data, v.grads.data, static_cast<Real>(optimizer.beta1),
+                             static_cast<Real>(1 - optimizer.beta1)});
+  return v.grads;
+}
+
 /// The step by a gradient, or by a momentum that the ranks have in common.
 template <class Real>
 struct one_bit_update {
@@ -125,13 +139,7 @@ struct one_bit_adam {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
-    if (compresses(info))
-      segmented_for<Real>(s, v.segments,
-                          detail::optim::local_momentum<Real>{v.slots[0].data, v.grads.data,
-                                                              static_cast<Real>(beta1),
-                                                              static_cast<Real>(1 - beta1)});
-    return v.grads;
+    return detail::optim::gradient_or_momentum(*this, v, info, s);
   }
   /// Updates m, during warm-up v, and w.
   template <class Real, class D>

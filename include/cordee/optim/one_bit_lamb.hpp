@@ -209,12 +209,7 @@ struct one_bit_lamb {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    if (compresses(info))
-      segmented_for<Real>(s, v.segments,
-                          detail::optim::local_momentum<Real>{v.slots[0].data, v.grads.data,
-                                                              static_cast<Real>(beta1),
-                                                              static_cast<Real>(1 - beta1)});
-    return v.grads;
+    return detail::optim::gradient_or_momentum(*this, v, info, s);
   }
   /// Updates the moments, the ratio and w; overwrites the gradient with u.
   template <class Real, class D>
