@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -82,6 +83,16 @@ struct batch_norm_on_device {
       count = batch_norm_forward<N, v(), Epilogue>(at, samples, tensors(), residual.data(),
                                                    mean.data(), variance.data(), combine, s);
     });
+  }
+  /// Both sides' forward; backward's message then, of two ranks if there are `two`, of which the
+  /// other's gradients are zero.
+  cordee::detail::ops::statistics_allreduce forward_of_ranks(bool two) {
+    want.forward();
+    forward();
+    if (!two) return {};
+    want.count *= 2;
+    want.allreduce.call = [](void*, std::span<double>) {};
+    return {.call = [](void*, std::span<double> sums) { sums.back() *= 2; }};
   }
   void evaluate() {
     in_block([&](auto v) {

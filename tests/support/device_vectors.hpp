@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include <cordee/device/buffer.hpp>
@@ -34,6 +35,11 @@ std::vector<N> to_storage(const std::vector<double>& x) {
   std::vector<N> out(x.size());
   std::transform(x.begin(), x.end(), out.begin(), [](double one) { return nearest<N>(one); });
   return out;
+}
+
+template <class T>
+bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 /// From NCHW to blocks of V; padded channels are `filling`.

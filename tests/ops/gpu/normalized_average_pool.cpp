@@ -3,8 +3,6 @@
 //
 // The end of a residual block and an average pool in one pass, beside the separate kernels (y and
 // the gradient of the sum, bit by bit) and beside the CPU's passes in double.
-#include <cstring>
-#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -21,23 +19,11 @@ using namespace support;
 
 namespace {
 
-template <class T>
-bool has_same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
 template <class N, int V>
 void check_average(const extent& in, int samples, write_mode mode, bool shares) {
   INFO("average pool, ", describe(in), ", V ", V, ", samples ", samples);
   batch_norm_on_device<N, epilogue::add_relu, emulated> bn(emulated(3), {in, 0}, V, samples);
-  // Backward's message of two ranks, of which the other's gradients are zero.
-  const statistics_allreduce twice{.call = [](void*, std::span<double> sums) { sums.back() *= 2; }};
-  bn.want.forward();
-  bn.forward();
-  if (shares) {
-    bn.want.count *= 2;
-    bn.want.allreduce.call = [](void*, std::span<double>) {};
-  }
+  const statistics_allreduce combine = bn.forward_of_ranks(shares);
   const auto lanes = static_cast<std::size_t>(sample_size({in.channels, 1, 1}, V));
   const auto numbers = static_cast<std::size_t>(samples) * lanes;
   const auto room = [&] {
@@ -50,7 +36,7 @@ void check_average(const extent& in, int samples, write_mode mode, bool shares) 
   auto t = bn.tensors();
   t.y = signs.data();
   normalized_average_pool_forward<N, V>(in, samples, t, bn.residual.data(), fused_y.data(), bn.s);
-  CHECK(has_same_bytes(fused_y.read(), y.read()));
+  CHECK(same_bytes(fused_y.read(), y.read()));
 
   const extent pooled{in.channels, 1, 1};
   const auto dy = representable_normals<N>(static_cast<std::size_t>(samples) * pooled.size(), 12);
@@ -60,7 +46,7 @@ void check_average(const extent& in, int samples, write_mode mode, bool shares) 
   auto saved = bn.saved.read();  // of both
   const auto dx = bn.want.backward(behind, mode);
   auto dgamma = bn.dgamma.read(), dbeta = bn.dbeta.read();
-  bn.backward(mode, false, shares ? twice : statistics_allreduce{});
+  bn.backward(mode, false, combine);
   const auto separate = bn.gradient.read();
   bn.saved = {bn.device, bn.s, saved};
   bn.dgamma = {bn.device, bn.s, dgamma};
@@ -68,10 +54,10 @@ void check_average(const extent& in, int samples, write_mode mode, bool shares) 
   t = bn.tensors();  // the saved rows have moved
   t.y = signs.data();
   auto sum = bn.activations(std::vector<double>(bn.want.x.size(), 7.0));
-  normalized_average_pool_backward<N, V>(
-      bn.at, samples, t, bn.count, gradient.data(), sum.data(), bn.input_gradient.data(),
-      bn.dgamma.data(), bn.dbeta.data(), mode, shares ? twice : statistics_allreduce{}, bn.s);
-  CHECK(has_same_bytes(sum.read(), separate));
+  normalized_average_pool_backward<N, V>(bn.at, samples, t, bn.count, gradient.data(), sum.data(),
+                                         bn.input_gradient.data(), bn.dgamma.data(),
+                                         bn.dbeta.data(), mode, combine, bn.s);
+  CHECK(same_bytes(sum.read(), separate));
   bn.same_activations("dx", bn.input_gradient, dx);
   bn.same_sums("dgamma", bn.dgamma, bn.want.dgamma);
   bn.same_sums("dbeta", bn.dbeta, bn.want.dbeta);

@@ -4,8 +4,6 @@
 // Batch norm, ReLU and max pool in one pass, beside the separate kernels (forward, bit by bit) and
 // beside the CPU's passes in double (backward).
 #include <cmath>
-#include <cstring>
-#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -22,11 +20,6 @@ using namespace support;
 
 namespace {
 
-template <class T>
-bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
 template <class N, int V>
 void check_pool(const max_pool_problem& pool, int samples, write_mode mode, bool shares,
                 bool with_nan = false) {
@@ -39,14 +32,7 @@ void check_pool(const max_pool_problem& pool, int samples, write_mode mode, bool
     x[x.size() / 2] = nearest<N>(std::nan(""));
     bn.x = {bn.device, bn.s, x};
   }
-  // Backward's message of two ranks, of which the other's gradients are zero.
-  const statistics_allreduce twice{.call = [](void*, std::span<double> sums) { sums.back() *= 2; }};
-  bn.want.forward();
-  bn.forward();
-  if (shares) {
-    bn.want.count *= 2;
-    bn.want.allreduce.call = [](void*, std::span<double>) {};
-  }
+  const statistics_allreduce combine = bn.forward_of_ranks(shares);
   if (with_nan)  // of one number, not of its channel
     bn.saved = {bn.device, bn.s, [&] {
                   auto rows = bn.saved.read();
@@ -83,8 +69,7 @@ void check_pool(const max_pool_problem& pool, int samples, write_mode mode, bool
   device_vector<N, emulated> gradient(bn.device, bn.s, to_storage<N>(to_blocked(dy, out, V)));
   normalized_max_pool_backward<N, V>(bn.at, pool, samples, bn.tensors(), bn.count, gradient.data(),
                                      fused_taps.data(), bn.input_gradient.data(), bn.dgamma.data(),
-                                     bn.dbeta.data(), mode, shares ? twice : statistics_allreduce{},
-                                     bn.s);
+                                     bn.dbeta.data(), mode, combine, bn.s);
   bn.same_activations("dx", bn.input_gradient, dx);
   bn.same_sums("dgamma", bn.dgamma, bn.want.dgamma);
   bn.same_sums("dbeta", bn.dbeta, bn.want.dbeta);
