@@ -16,6 +16,7 @@
 
 #include <cordee/comm/reducers/reducer.hpp>
 #include <cordee/comm/reducers/sharded.hpp>
+#include <cordee/comm/reducers/two_stage.hpp>
 #include <cordee/comm/transports/threads.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/checks/pairing.hpp>
@@ -123,6 +124,7 @@ auto wrapped(const R& r) {
             [r](const auto& m, const step_info& info) {
               bucket_view<float, cpu, R::slots> own{m.layout, m.values, {}, m.scratch};
               std::copy_n(m.slots.begin(), own.slots.size(), own.slots.begin());
+              own.exact = m.exact;
               r.mix(own, info, cpu::stream{});
             }};
     if constexpr (cordee::detail::comm::HasSpectralRadius<R>) {
@@ -131,6 +133,18 @@ auto wrapped(const R& r) {
     }
     return any;
   }
+}
+
+/// Any two_stage.
+struct any_two_stage : any_reducer<threads, agreement::exact, false, 2> {
+  struct {
+  } compressed;
+  double start_epoch;
+};
+template <class Warmup, class Compressed>
+  requires(Compressed::slots > 0)
+auto wrapped(const two_stage<Warmup, Compressed>& r) {
+  return any_two_stage{wrapped<two_stage<Warmup, Compressed>>(r), {}, r.start_epoch};
 }
 
 /// Any sharded reducer.
@@ -196,13 +210,13 @@ constexpr char letter_of(cordee::detail::train::pairing_error error) {
       return 'c';
     case cordee::detail::train::pairing_error::update_not_divisible:
       return 'e';
+    case cordee::detail::train::pairing_error::momentum_not_divisible:
+      return 'f';
+    case cordee::detail::train::pairing_error::exact_steps_rounded:
+      return 'g';
     default:
       return ' ';
   }
 }
 
 }  // namespace matrix
-    case cordee::detail::train::pairing_error::momentum_not_divisible:
-      return 'f';
-    case cordee::detail::train::pairing_error::exact_steps_rounded:
-      return 'g';

@@ -29,7 +29,8 @@ struct column {
 template <class O, class Named = O>
 column try_with_all_reducers(const std::string& name, const O& optimizer, double learning_rate) {
   if constexpr (O::needs == agreement::exact && !std::is_same_v<O, any_exact> &&
-                !cordee::detail::train::HasPreconditioner<O>)
+                !cordee::detail::train::HasPreconditioner<O> &&
+                !cordee::detail::optim::compresses_momentum<O>())
     return try_with_all_reducers<any_exact, Named>(name, any_exact(optimizer), learning_rate);
   else {
     column all{name, {}};

@@ -45,6 +45,9 @@ void for_each_optimizer(const auto& f) {
   f("schedule_free_adamw", schedule_free_adamw{}, 0.01);
   f("muon{sgd}", support::shaped{muon{sgd{}, {.first_layer = "", .classifier = ""}}}, 0.02);
   f("kfac{velocity_sgd}", kfac{velocity_sgd{}, 0.03}, 0.01);
+  f("one_bit_adam, epoch 10", one_bit_adam{.start_epoch = 10}, 0.01);
+  f("one_bit_lamb, epoch 10", one_bit_lamb{.start_epoch = 10}, 0.01);
+  f("zero_one_adam", zero_one_adam{.var_freeze_step = 9, .local_step_scaler = 4}, 0.01);
   f("decentlam", decentlam{}, 0.02);
   f("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}}, 0.5);
   f("decentlam_over{lamb}", decentlam_over{lamb{}}, 0.01);

@@ -23,7 +23,7 @@ struct named_reducer {
   std::variant<maker<any_reducer<threads, agreement::exact, true, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 2>>,
-               maker<any_reducer<threads, agreement::exact, false, 2, true>>,
+               maker<any_reducer<threads, agreement::exact, false, 2, true>>, maker<any_two_stage>,
                maker<any_reducer<threads, agreement::mixing, true, 0>>, maker<any_sharded>,
                maker<any_reducer<self_comm, agreement::exact, true, 0>>,
                maker<server<threads, asynchronous>>>
@@ -78,9 +78,11 @@ inline std::vector<named_reducer> exact_reducers() {
   all.push_back({"power_sgd{ring}, rank 1", over([](threads comm) {
                    return power_sgd{ring{comm}, {.rank = 1}};
                  })});
-  all.push_back({"two_stage{ring, gathered, 10}", over([](threads comm) {
-                   return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, 10};
-                 })});
+  for (const int epoch : {10, 0})
+    all.push_back(
+        {concat("two_stage{ring, gathered, ", epoch, "}"), over([epoch](threads comm) {
+           return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, static_cast<double>(epoch)};
+         })});
   all.push_back({"majority_vote", over([](threads comm) { return scaled_votes{{comm}}; })});
   const auto add_sharded = [&](const std::string& name, auto make, bool masters = false) {
     all.push_back({name, over([=](threads comm) { return sharded{make(comm), masters}; })});
@@ -91,6 +93,7 @@ inline std::vector<named_reducer> exact_reducers() {
   add_sharded("sharded{torus_ring}", [](threads comm) { return torus_ring{comm}; });
   add_sharded("sharded{halving_doubling}", [](threads comm) { return halving_doubling{comm}; });
   add_sharded("sharded{two_shot}", [](threads comm) { return two_shot{comm}; });
+  add_sharded("sharded{native}", [](threads comm) { return native{comm}; });
   // From the mean to four times that (orthogonal gradients), at half the learning rate.
   all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});
   return all;

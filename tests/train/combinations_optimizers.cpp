@@ -20,6 +20,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/lookahead.hpp>
 #include <cordee/optim/one_bit_adam.hpp>
+#include <cordee/optim/one_bit_lamb.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
@@ -27,6 +28,7 @@
 #include <cordee/optim/schedule_free.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/optim/zero_one_adam.hpp>
 
 #include "tests/train/combinations.hpp"
 
@@ -64,6 +66,8 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("adamp", adamp{});
   check_as_one_rank("lion", lion{});
   check_as_one_rank("one_bit_adam", one_bit_adam{.start_epoch = 1});
+  check_as_one_rank("one_bit_lamb", one_bit_lamb{.start_epoch = 1});
+  check_as_one_rank("zero_one_adam", zero_one_adam{.var_freeze_step = 0});
   check_as_one_rank("adan", adan{});
   check_as_one_rank("lans", lans{});
   check_as_one_rank("larc", larc{});
