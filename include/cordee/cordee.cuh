@@ -42,6 +42,7 @@
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/sign_codes.hpp>
 #include <cordee/ops/gpu/strided_lanes.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 

@@ -22,6 +22,8 @@
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/sign_codes.hpp>
+#include <cordee/ops/gpu/votes.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/step/step_status.hpp>
 
@@ -69,6 +71,18 @@ OPERATION(project_cols, project_cols_op<float>)
 OPERATION(add_outer_product, add_outer_product_op<float>)
 KERNEL(orthonormalize, orthonormalize_kernel<float>)
 KERNEL(draw_zero_columns, draw_zero_columns_kernel<float>)
+
+OPERATION(take_residual, take_residual_op<float>)
+KERNEL(sum_magnitudes, segment_squares_kernel<float, magnitude_op<float>, 1>)
+KERNEL(encode_signs, encode_signs_kernel<float>)
+KERNEL(decode_signs, decode_signs_kernel<float>)
+
+OPERATION(vote_momentum, vote_momentum_op<float>)
+OPERATION(begin_votes, begin_votes_op)
+OPERATION(vote, vote_op<float>)
+OPERATION(count_votes, count_votes_op)
+OPERATION(voted_sign, voted_sign_op<float>)
+KERNEL(clear_padding, clear_padding_kernel<float>)
 
 KERNEL(encoded_max, encoded_max)
 KERNEL(encoded_scaling_fp16, encoded_scaling<fp16>)

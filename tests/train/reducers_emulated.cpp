@@ -20,6 +20,7 @@
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/sign_codes.hpp>
 #include <cordee/testing/same_bits.hpp>
 
 #include "tests/support/deferred.hpp"
@@ -131,15 +132,25 @@ TEST_CASE("emulated GPU: late streams train to the same bits as immediate ones")
     return power_sgd{ring{comm}, {.rank = 1, .min_compression_rate = 1}};
   };
   const auto low_ranks = run(emulated(1), optimizer, make_low_rank);
+  constexpr double start = 0.25;  // two of four steps are before
+  const auto make_signs = [](threads comm) {
+    return two_stage{ring{comm}, gathered{comm, scaled_sign{}}, start};
+  };
+  const one_bit_adam momenta{.start_epoch = start};
+  const auto signs = run(emulated(1), momenta, make_signs);
+  CHECK(same_bits(signs[0], signs[1]));
+  CHECK(signs[0] != run(emulated(1), momenta, make_ring)[0]);
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
     const auto late_outer_steps = run(deferred(seed), outer, make_ring);
     const auto late_low_ranks = run(deferred(seed), optimizer, make_low_rank);
+    const auto late_signs = run(deferred(seed), momenta, make_signs);
     const auto late_means = run(deferred(seed), optimizer, make_native),
                late_mixtures = run(deferred(seed), other, make_gossip);
     for (std::size_t r = 0; r < 2; ++r) {
       CHECK(same_bits(late_means[r], means[r]));
       CHECK(same_bits(late_outer_steps[r], outer_steps[r]));
       CHECK(same_bits(late_low_ranks[r], low_ranks[r]));
+      CHECK(same_bits(late_signs[r], signs[r]));
       CHECK(same_bits(late_mixtures[r], mixtures[r]));
     }
   }

@@ -13,7 +13,7 @@
 // Every rank sends its code to all others, p - 1 messages, and adds them in rank order. Encoding
 // partial sums would lose precision at every hop; `compressed` does that with narrower numbers. A
 // NaN or infinity is sent, by top_k as the largest, so all ranks skip the step alike. A single rank
-// sends and loses nothing.
+// sends and loses nothing. top_k runs on the CPU only.
 #pragma once
 
 #include <concepts>
@@ -31,6 +31,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/phantom.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -112,6 +113,8 @@ struct top_k {
 
 /// A code: the sign of each number, and the mean magnitude of each tensor.
 struct scaled_sign {
+  static constexpr bool has_gpu_kernels = true;  ///< See gathered.
+
   /// Length of the code of n numbers: the mean, and a bit for each.
   template <class Real>
   [[nodiscard]] std::size_t bytes(std::size_t n) const {
@@ -147,7 +150,8 @@ struct scaled_sign {
   }
 };
 
-/// Mean of the ranks' codes, which are all-gathered, with error feedback. Runs on the CPU only.
+/// Mean of the ranks' codes, which are all-gathered, with error feedback. Codes that say
+/// `has_gpu_kernels` (scaled_sign) run on GPUs, too.
 template <class Communicator, class Code>
 struct gathered {
   using communicator_type = Communicator;  ///< See ReducerOn.
@@ -173,8 +177,10 @@ struct gathered {
 
   /// Encodes the segments of the bucket one by one; without a layout the bucket is one tensor.
   template <class Real, Device D>
-    requires(D::host_memory || std::same_as<D, phantom>)
+    requires(D::host_memory || std::same_as<D, phantom> ||
+             (GpuStream<typename D::stream> && requires { Code::has_gpu_kernels; }))
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
+    if constexpr (GpuStream<typename D::stream>) return mix_on_gpu(m, s);
     const int p = comm.size();
     std::size_t size = 0;  // of a code
     for_each_tensor(
@@ -202,6 +208,26 @@ struct gathered {
       return Code::workspace(n);
     else
       return 0;
+  }
+
+  // For a GPU: all tensors at once (ops/gpu/sign_codes.hpp, by argument-dependent lookup).
+  template <class Real, Device D>
+  void mix_on_gpu(const bucket_view<Real, D, 1>& m, typename D::stream s) const {
+    const int p = comm.size();
+    const std::size_t n = m.values.size;
+    Real *const x = m.values.data, *const e = m.slots[0].data;
+    take_residual(n, x, e, s);
+    if (p == 1) return;
+    const segment all{"", kind::weight, 0, n, {}};
+    const std::span<const segment> tensors =
+        m.layout == nullptr ? std::span(&all, 1) : std::span<const segment>(m.layout->segments);
+    constexpr std::size_t width = sizeof(Real);  // of which a code is a multiple
+    const detail::comm::rank_rows<std::byte, D> codes{
+        m.scratch.data, width * (tensors.size() + (n + 8 * width - 1) / (8 * width)), p};
+    encode_signs(tensors, x, e, codes(comm.rank()).data, s);
+    detail::comm::exchange_with_all<D>(
+        comm, [&](int) { return codes(comm.rank()); }, codes, s);
+    decode_signs(tensors, codes.data, codes.n, p, x, s);
   }
 
   // x <- 0, and e <- x + e - code(x + e), of which the codes are written to `to`; of one rank x

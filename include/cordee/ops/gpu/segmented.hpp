@@ -63,6 +63,10 @@ class table_part {
 
   [[nodiscard]] CORDEE_HOST_DEVICE std::size_t size() const { return size_; }
   [[nodiscard]] CORDEE_HOST_DEVICE std::size_t chunks() const { return chunks_; }
+  /// Numbers of a segment, by its place in this part.
+  [[nodiscard]] CORDEE_HOST_DEVICE std::size_t numbers_of(std::size_t in_part) const {
+    return entries_[in_part].last - entries_[in_part].first;
+  }
   [[nodiscard]] CORDEE_HOST_DEVICE run run_at(std::size_t chunk) const {
     std::size_t j = 0;  // the last segment with no more chunks before it
     for (std::size_t end = size_; end - j > 1;) {
@@ -124,7 +128,8 @@ struct load_op {
   }
 };
 
-/// A body, and where the sum of squares of its results goes for each segment.
+/// A body, and where the sum of squares of its results, or of Body::term of them, goes for each
+/// segment.
 template <class Body>
 struct squared_body {
   Body body;
@@ -170,7 +175,10 @@ struct segment_squares_kernel {
     double sum = 0;
     const auto add = [&sum](Real of_number) {
       const auto x = static_cast<double>(of_number);
-      sum += x * x;
+      if constexpr (requires { Body::term(x); })
+        sum += Body::term(x);
+      else
+        sum += x * x;
     };
     for_each_strided<Real, threads>(run.first + static_cast<std::size_t>(b.thread()), run.last,
                                     [&](const auto& at) {
