@@ -45,6 +45,7 @@
 #include <cordee/ops/gpu/sign_codes.hpp>
 #include <cordee/ops/gpu/strided_lanes.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
+#include <cordee/ops/gpu/votes.hpp>
 
 #if defined(CORDEE_HAS_CUDNN)
 #include <cordee/ops/engines/cudnn/engine.hpp>

@@ -34,6 +34,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/phantom.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -87,7 +88,7 @@ class vote_counts {
 
 }  // namespace detail::comm
 
-/// The majority of the ranks' signs. Runs on the CPU only.
+/// The majority of the ranks' signs.
 template <class Communicator>
 struct majority_vote {
   using communicator_type = Communicator;  ///< See ReducerOn.
@@ -119,11 +120,10 @@ struct majority_vote {
 
   /// Votes on all numbers of the bucket.
   template <class Real, Device D>
-    requires(D::host_memory || std::same_as<D, phantom>)
+    requires(D::host_memory || std::same_as<D, phantom> || GpuStream<typename D::stream>)
   void mix(bucket_view<Real, D, 1> m, const step_info& info, typename D::stream s) const {
     const int p = comm.size(), rank = comm.rank();
     const std::size_t n = m.values.size;
-    Real *const x = m.values.data, *const momentum = m.slots[0].data;
     // Each chunk: the votes, then a byte that is 1 if a number was not finite.
     const auto chunk = [&](int k) {
       return m.scratch.subspan(start(n, k) + static_cast<std::size_t>(k),
@@ -132,35 +132,21 @@ struct majority_vote {
     const span_on<std::byte, D> own = chunk(rank);
     const detail::comm::rank_rows<std::byte, D> votes{
         m.scratch.data + start(n, p) + static_cast<std::size_t>(p), own.size, p};  // (p, n / 8p)
-    if constexpr (D::host_memory) {
-      const auto kept = static_cast<Real>(options.momentum),
-                 added = static_cast<Real>(1 - options.momentum);
-      for (std::size_t i = 0; i < n; ++i) momentum[i] = kept * momentum[i] + added * x[i];
-      for_each_chunk(n, [&](int k, std::size_t first, std::size_t count) {
-        const auto to = chunk(k);
-        to.data[to.size - 1] = std::byte{
-            !detail::comm::encode_signs(count, momentum + first, info.step % 2 != 0, to.data)};
-      });
-    }
+    write_votes(m, chunk, info.step % 2 != 0, s);
     if (p > 1) {
+      const int tie = static_cast<int>(info.step % p);
       detail::comm::exchange_with_all<D>(comm, chunk, votes, s);
-      if constexpr (D::host_memory) {
+      // for a GPU by argument-dependent lookup: ops/gpu/votes.hpp
+      if constexpr (GpuStream<typename D::stream>) {
+        count_votes(votes.data, own.data, own.size, p, rank, tie, s);
+      } else if constexpr (D::host_memory) {
         std::memcpy(votes(rank).data, own.data, own.size);
-        count(votes, static_cast<int>(info.step % p), own.data);
+        count(votes, tie, own.data);
       }
       detail::comm::exchange_with_all<D>(
           comm, [&](int) { return own; }, chunk, s);
     }
-    if constexpr (D::host_memory)
-      for_each_chunk(n, [&](int k, std::size_t first, std::size_t count) {
-        const auto from = chunk(k);
-        const Real one = from.data[from.size - 1] == std::byte{}
-                             ? Real{1}
-                             : std::numeric_limits<Real>::quiet_NaN();
-        for (std::size_t i = 0; i < count; ++i)
-          x[first + i] = (from.data[i / 8] >> (i % 8) & std::byte{1}) != std::byte{} ? -one : one;
-      });
-    if constexpr (D::host_memory) clear_padding(m);
+    take_majority(m, chunk, s);
   }
 
   /// One line for logs.
@@ -180,6 +166,49 @@ struct majority_vote {
     for (int k = 0; k < comm.size(); ++k) {
       const std::size_t first = std::min(n, 8 * start(n, k));
       f(k, first, std::min(n, 8 * start(n, k + 1)) - first);
+    }
+  }
+  // m <- momentum m + (1 - momentum) x, and its votes
+  template <class Real, Device D, class Chunk>
+  void write_votes(const bucket_view<Real, D, 1>& m, const Chunk& chunk, bool zero_is_negative,
+                   typename D::stream s) const {
+    const std::size_t n = m.values.size;
+    Real *const x = m.values.data, *const momentum = m.slots[0].data;
+    // for a GPU by argument-dependent lookup: ops/gpu/votes.hpp
+    if constexpr (GpuStream<typename D::stream>) {
+      vote(n, comm.size(), x, momentum, options.momentum, zero_is_negative, m.scratch.data, s);
+    } else if constexpr (D::host_memory) {
+      const auto kept = static_cast<Real>(options.momentum),
+                 added = static_cast<Real>(1 - options.momentum);
+      for (std::size_t i = 0; i < n; ++i) momentum[i] = kept * momentum[i] + added * x[i];
+      for_each_chunk(n, [&](int k, std::size_t first, std::size_t count) {
+        const auto to = chunk(k);
+        to.data[to.size - 1] = std::byte{
+            !detail::comm::encode_signs(count, momentum + first, zero_is_negative, to.data)};
+      });
+    }
+  }
+  // x <- the signs that were voted, or NaN
+  template <class Real, Device D, class Chunk>
+  void take_majority(const bucket_view<Real, D, 1>& m, const Chunk& chunk,
+                     typename D::stream s) const {
+    const std::size_t n = m.values.size;
+    Real* const x = m.values.data;
+    // for a GPU by argument-dependent lookup: ops/gpu/votes.hpp
+    if constexpr (GpuStream<typename D::stream>) {
+      take_votes(n, comm.size(),
+                 m.layout == nullptr ? std::span<const segment>{} : m.layout->segments,
+                 m.scratch.data, x, s);
+    } else if constexpr (D::host_memory) {
+      for_each_chunk(n, [&](int k, std::size_t first, std::size_t count) {
+        const auto from = chunk(k);
+        const Real one = from.data[from.size - 1] == std::byte{}
+                             ? Real{1}
+                             : std::numeric_limits<Real>::quiet_NaN();
+        for (std::size_t i = 0; i < count; ++i)
+          x[first + i] = (from.data[i / 8] >> (i % 8) & std::byte{1}) != std::byte{} ? -one : one;
+      });
+      clear_padding(m);
     }
   }
   // out <- the majority of all rows and a last byte that any of them has set; a tie goes to row
