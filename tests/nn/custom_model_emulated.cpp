@@ -9,12 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <cordee/comm/reducers/native.hpp>
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/data/batch_range.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/describe.hpp>
@@ -196,6 +199,28 @@ TEST_CASE("emulated GPU: a tensor that stays in its owner's GPU memory, and one 
   auto model = quadratic_model_on<fp64>(device);
   CHECK(contains(error_message([&] { model.keep("W1", on_host, on_host); }),
                  "keep(\"W1\"): the memory is not that of the model's GPU"));
+}
+
+TEST_CASE("emulated GPU: batches of a range count with the samples that all ranks have") {
+  const auto fitted = [](auto& model, threads comm) {
+    trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
+    const std::vector<shift> batches{0.25, double(comm.rank()), 0.5};
+    batch_range feed{batches, comm, {.global_batch = 100}, [&](const shift& b) {
+                       return comm.rank() + (b == 0.5 ? 2 : 1);
+                     }};
+    CHECK(run.fit(feed, 2).steps == 6);
+    using D = typename std::remove_cvref_t<decltype(model)>::device;
+    return copy_to_host<double, D>(model.get_device(), run.weights(), run.compute());
+  };
+  const auto expected = on_ranks(3, [&](threads comm) {
+    auto model = quadratic_model_of<fp64>();
+    return fitted(model, comm);
+  });
+  const auto found = on_ranks(3, [&](threads comm) {
+    auto model = quadratic_model_on<fp64>(deferred{});
+    return fitted(model, comm);
+  });
+  for (std::size_t r = 0; r < 3; ++r) CHECK(same_but_for_rounding(found[r], expected[r]));
 }
 
 TEST_CASE("emulated GPU: graphs of a model of the user's own are refused") {

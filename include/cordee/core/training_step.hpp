@@ -125,9 +125,9 @@ struct normalization {
 /// One micro-batch of this rank.
 template <class D>
 struct batch {
-  span_on<const std::uint8_t, D> pixels;  ///< (count, channels, height, width)
+  span_on<const std::uint8_t, D> pixels{};  ///< (count, channels, height, width)
   /// (count), 0 .. classes - 1, else error when the metrics are read.
-  span_on<const std::int32_t, D> labels;
+  span_on<const std::int32_t, D> labels{};
   int count = 0;  ///< Samples of this micro-batch; may be 0.
   /// Samples of the whole update, over all ranks and micro-batches.
   std::int64_t global_samples = 0;

@@ -27,6 +27,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/min_max.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/loader_options.hpp>
 #include <cordee/device/cpu.hpp>
@@ -51,33 +52,29 @@ template <class R>
 concept Iterable = requires(R& r) { std::begin(r) != std::end(r); };
 template <class R>
 concept MultiPass = Iterable<R> && std::forward_iterator<decltype(std::begin(std::declval<R&>()))>;
-template <class F>
-concept BatchesByNumber = !Iterable<F> && std::invocable<F&, std::int64_t>;
-template <class F>
-concept BatchesInTurn = !Iterable<F> && !BatchesByNumber<F> && std::invocable<F&>;
 
-/// What is drawn from R: an element, or what the function returns.
+/// Batch n, where `at` is: a pointer to it if it is an element of a forward range, else an
+/// std::optional that has it. Null at the end.
 template <class R>
-decltype(auto) draw_from(R& source, auto& at, std::int64_t n) {
-  if constexpr (Iterable<R>)
-    return **at;
-  else if constexpr (BatchesByNumber<R>)
-    return source(n);
-  else
-    return source();
+auto draw_from(R& source, auto& at, std::int64_t n) {
+  if constexpr (!Iterable<R>) {
+    if constexpr (std::invocable<R&, std::int64_t>)
+      return std::optional(source(n));
+    else
+      return std::optional(source());
+  } else if constexpr (MultiPass<R> && std::is_lvalue_reference_v<decltype(**at)>) {
+    return *at == std::end(source) ? nullptr : &**at;
+  } else {
+    return *at == std::end(source) ? std::nullopt : std::optional(**at);
+  }
 }
-/// The beginning of a range; functions have none.
+/// The beginning of a range; functions count their calls.
 auto begin_of(auto& source) {
   if constexpr (Iterable<decltype(source)>)
     return std::begin(source);
   else
-    return 0;
+    return std::int64_t{0};
 }
-// Declared only: the type without std::optional.
-template <class T>
-T item_of(const T&);
-template <class T>
-T item_of(const std::optional<T>&);
 
 }  // namespace detail::data
 
@@ -85,21 +82,23 @@ T item_of(const std::optional<T>&);
 /// range must not be copied. Uses only size() of the communicator, at construction.
 template <class R, class Count, class D = cpu>
   requires detail::data::Iterable<std::remove_reference_t<R>> ||
-           detail::data::BatchesByNumber<std::remove_reference_t<R>> ||
-           detail::data::BatchesInTurn<std::remove_reference_t<R>>
+           std::invocable<std::remove_reference_t<R>&, std::int64_t> ||
+           std::invocable<std::remove_reference_t<R>&>
 class batch_range {
   using source = std::remove_reference_t<R>;
   using iterator = decltype(detail::data::begin_of(std::declval<source&>()));
   using drawn = decltype(detail::data::draw_from(
       std::declval<source&>(), std::declval<std::optional<iterator>&>(), std::int64_t{}));
-  static constexpr bool iterates = detail::data::Iterable<source>,
-                        repeats = detail::data::MultiPass<source>,
-                        seeks = repeats || detail::data::BatchesByNumber<source>,
-                        refers = repeats && std::is_lvalue_reference_v<drawn>;
+  static constexpr bool repeats = detail::data::MultiPass<source>,
+                        seeks = detail::data::Iterable<source>
+                                    ? repeats
+                                    : std::invocable<source&, std::int64_t>;
 
  public:
+  /// Batches have as many samples as they are found to have, which `fit` sums over ranks.
+  static constexpr bool counts_samples = true;
   /// What the model reads: an element, or what the function returns, without std::optional.
-  using data_type = decltype(detail::data::item_of(std::declval<drawn>()));
+  using data_type = std::remove_cvref_t<decltype(*std::declval<drawn>())>;
 
   /// count(batch) returns a batch's number of samples. @throws usage_error for an option out of its
   /// range, or fewer batches than an update needs.
@@ -116,11 +115,10 @@ class batch_range {
     if constexpr (repeats) {
       const auto all = std::ranges::distance(std::begin(source_), std::end(source_));
       const std::int64_t updates = static_cast<std::int64_t>(all) / options.accumulate;
-      if (options_.updates == 0) options_.updates = updates;
-      if (options_.updates > updates || updates == 0)
-        throw usage_error(concat("batch_range: the range has ", all, " batches, ",
-                                 options_.updates == 0 ? 1 : options_.updates, " updates take ",
-                                 options.accumulate, " each"));
+      if (options_.updates == 0) options_.updates = std::max<std::int64_t>(updates, 1);
+      if (options_.updates > updates)
+        throw usage_error(concat("batch_range: the range has ", all, " batches, ", options_.updates,
+                                 " updates take ", options.accumulate, " each"));
     } else {
       expects(options.updates > 0,
               "batch_range: set .updates, the updates of an epoch: the length of a function, or of "
@@ -148,7 +146,7 @@ class batch_range {
     expects(step >= 0 && step < most_samples / options_.accumulate,
             "batch_range: a step is counted from 0, and below 2^53");
     if constexpr (!seeks)
-      if (step * options_.accumulate < position_ && !holds(step))
+      if (step * options_.accumulate < position_ && updates_[step % 2].number != step)
         throw usage_error(concat("batch_range: update ", step,
                                  " is behind: make a new source, or give a forward range or a "
                                  "function of the batch's number"));
@@ -157,8 +155,8 @@ class batch_range {
   /// Returns this rank's micro-batches of one update; valid until the next call but one.
   /// @throws error if the batches have ended, and what their source throws.
   std::span<const data_batch<data_type, D>> next() {
-    update& u = updates_[static_cast<std::size_t>(step_ % 2)];
-    if (!holds(step_)) {
+    update& u = updates_[step_ % 2];
+    if (u.number != step_) {
       u.number = -1;
       u.micro.clear();
       u.data.clear();
@@ -168,17 +166,6 @@ class batch_range {
     }
     ++step_;
     return u.micro;
-  }
-  /// This rank's samples in the update that next() last returned.
-  [[nodiscard]] std::int64_t own_samples() const {
-    std::int64_t all = 0;
-    for (const auto& b : last().micro) all += b.count;
-    return all;
-  }
-  /// Sets the samples of all ranks in that update, as fit does before its step.
-  void set_global_samples(std::int64_t samples) {
-    for (auto& b : updates_[static_cast<std::size_t>((step_ + 1) % 2)].micro)
-      b.global_samples = samples;
   }
   /// One line for logs.
   [[nodiscard]] std::string describe() const {
@@ -198,66 +185,44 @@ class batch_range {
     std::vector<data_batch<data_type, D>> micro;
   };
 
-  [[nodiscard]] const update& last() const {
-    return updates_[static_cast<std::size_t>((step_ + 1) % 2)];
-  }
-  [[nodiscard]] bool holds(std::int64_t step) const {
-    return updates_[static_cast<std::size_t>(step % 2)].number == step;
-  }
-  [[noreturn]] void refuse_end(std::int64_t n) const {
-    throw error(concat("batch_range: the batches ended before number ", n, ", of update ",
-                       n / options_.accumulate, ": each rank needs ", options_.accumulate,
-                       " for every update of the run"));
-  }
   // Batch n, at which the source is; it is kept in `u` unless it is the range's own.
   const data_type* draw(update& u, std::int64_t n) {
-    if constexpr (iterates)
-      if (*at_ == std::end(source_)) refuse_end(n);
-    decltype(auto) item = detail::data::draw_from(source_, at_, n);
-    if constexpr (refers) {
-      return &item;
-    } else {
-      if constexpr (std::same_as<data_type, std::remove_cvref_t<drawn>>) {
-        u.data.push_back(std::forward<drawn>(item));
-      } else {
-        if (!item) refuse_end(n);
-        u.data.push_back(*std::forward<drawn>(item));
-      }
-      if constexpr (!seeks) {
-        if constexpr (iterates) ++*at_;
-        ++position_;
-      }
-      return &u.data.back();
-    }
+    auto item = detail::data::draw_from(source_, at_, n);
+    if (!item)
+      throw error(concat("batch_range: the batches ended before number ", n, ", of update ",
+                         n / options_.accumulate, ": each rank needs ", options_.accumulate,
+                         " for every update of the run"));
+    if constexpr (!seeks) ++*at_, ++position_;
+    if constexpr (std::is_pointer_v<drawn>)
+      return item;
+    else
+      return &u.data.emplace_back(*std::move(item));
   }
   void append(update& u, std::int64_t n) {
-    if constexpr (iterates)
-      if (!at_) at_ = std::begin(source_);
+    if (!at_) at_ = detail::data::begin_of(source_);
     if constexpr (repeats) {
-      const std::int64_t pass = options_.updates * options_.accumulate;
-      if (n < position_ || n / pass != position_ / pass) {
+      const std::int64_t index = n % (options_.updates * options_.accumulate);
+      if (index == 0 || index < position_) {
         at_ = std::begin(source_);
-        position_ = n - n % pass;
+        position_ = 0;
       }
-      if (std::ranges::advance(*at_, static_cast<std::iter_difference_t<iterator>>(n - position_),
-                               std::end(source_)) != 0)
-        refuse_end(n);
-      position_ = n;
+      std::ranges::advance(*at_, static_cast<std::iter_difference_t<iterator>>(index - position_),
+                           std::end(source_));
+      position_ = index;
     } else if constexpr (!seeks) {
       while (position_ < n) {
         draw(u, position_);
         u.data.pop_back();
       }
     }
-    data_batch<data_type, D> b{};
-    b.data = draw(u, n);
-    const auto samples = static_cast<std::int64_t>(count_(*b.data));
+    const data_type* const data = draw(u, n);
+    const auto samples = static_cast<std::int64_t>(count_(*data));
     expects(samples >= 0 && samples <= std::numeric_limits<int>::max(),
             "batch_range: the number of samples of a batch is negative, or above 2^31 - 1");
-    b.count = static_cast<int>(samples);
-    b.global_samples = options_.global_batch;
-    b.ranks = ranks_;
-    u.micro.push_back(b);
+    u.micro.push_back({batch<D>{.count = static_cast<int>(samples),
+                                .global_samples = options_.global_batch,
+                                .ranks = ranks_},
+                       data});
   }
 
   R source_;
@@ -266,7 +231,7 @@ class batch_range {
   detail::data::batch_plan plan_;
   int ranks_;
   std::optional<iterator> at_;
-  std::int64_t position_ = 0;  // of the batch that the source gives next, or gave last
+  std::int64_t position_ = 0;  // of the batch that comes next, or of `at_` in a forward range
   update updates_[2];
   std::int64_t step_ = 0;
 };

@@ -50,11 +50,7 @@ class batch_source {
   template <class Communicator>
   batch_source(std::size_t samples, const Communicator& comm, loader_options options, F make,
                D = {})
-      : make_(std::move(make)),
-        options_(options),
-        samples_(samples),
-        rank_(comm.rank()),
-        ranks_(comm.size()) {
+      : make_(std::move(make)), options_(options), rank_(comm.rank()), ranks_(comm.size()) {
     expects(options.decode_threads == 0 && options.prefetch == 0,
             "batch_source: the function runs on the thread that trains: leave .decode_threads and "
             ".prefetch at 0");
@@ -86,7 +82,7 @@ class batch_source {
                                (options_.grow_micro_batch ? 1 : stage.factor),
                        global = stage.plan.global_batch;
     const auto begin_of = [&](std::int64_t slice) { return global * slice / (ranks_ * micro); };
-    update& u = updates_[static_cast<std::size_t>(step_ % 2)];
+    update& u = updates_[step_ % 2];
     u.data.clear();
     u.data.reserve(static_cast<std::size_t>(micro));
     u.micro.clear();
@@ -97,23 +93,21 @@ class batch_source {
         indices_.push_back(order_.at(*this, options_.seed, p.epoch, p.index));
       }
       u.data.push_back(make_(sample_indices{indices_, step_, begin_of(k), options_.seed}));
-      data_batch<data_type, D> b{};
-      b.count = static_cast<int>(indices_.size());
-      b.global_samples = global;
-      b.ranks = ranks_;
-      b.first_sample = begin_of(k);
-      b.data = &u.data.back();
-      u.micro.push_back(b);
+      u.micro.push_back({batch<D>{.count = static_cast<int>(indices_.size()),
+                                  .global_samples = global,
+                                  .ranks = ranks_,
+                                  .first_sample = begin_of(k)},
+                         &u.data.back()});
     }
     ++step_;
     return u.micro;
   }
   /// Number of samples, as for a data set.
-  [[nodiscard]] std::size_t size() const { return samples_; }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(samples()); }
   /// One line for logs: samples, global batch, the ends of epochs.
   [[nodiscard]] std::string describe() const {
-    return concat(detail::core::grouped(samples_), " samples; global batch ", global_batch(),
-                  " on ", ranks_, " ranks x ", options_.accumulate, " micro-batches; ",
+    return concat(detail::core::grouped(size()), " samples; global batch ", global_batch(), " on ",
+                  ranks_, " ranks x ", options_.accumulate, " micro-batches; ",
                   plan_.describe(options_.grow_micro_batch),
                   detail::data::describe(options_.last_batch), "; seed ", options_.seed);
   }
@@ -126,7 +120,6 @@ class batch_source {
 
   F make_;
   loader_options options_;
-  std::size_t samples_;
   int rank_, ranks_;
   detail::data::staged_plan plan_;
   detail::data::epoch_order order_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/math.hpp>
@@ -84,12 +85,22 @@ consteval bool is_fit_argument() {
     return has_callback_members<C, Run>();
 }
 
-/// Sums the samples of the last update from `feed` over ranks. Collective.
-template <class Run, class F>
-[[gnu::cold]] void exchange_samples(Run& run, F& feed) {
-  std::array<double, 1> samples{static_cast<double>(feed.own_samples())};
+/// The sum of all ranks' samples. Collective.
+template <class Run>
+[[gnu::cold]] std::int64_t sum_samples(Run& run, std::int64_t own) {
+  std::array<double, 1> samples{static_cast<double>(own)};
   allreduce_host(run.comm(), samples, reduce_op::sum);
-  feed.set_global_samples(core::llround(samples[0]));
+  return core::llround(samples[0]);
+}
+/// Copies of an update's micro-batches, with the number of all ranks' samples. Collective.
+template <class Run, class B>
+[[gnu::cold]] std::vector<B> with_all_samples(Run& run, std::span<const B> micro) {
+  std::vector<B> all(micro.begin(), micro.end());
+  std::int64_t own = 0;
+  for (const B& b : all) own += b.count;
+  const std::int64_t samples = sum_samples(run, own);
+  for (B& b : all) b.global_samples = samples;
+  return all;
 }
 
 template <class Run, class F>
@@ -196,6 +207,9 @@ template <class Run, class F, class... Callbacks>
   };
   constexpr bool looks_ahead = nn::LooksAhead<typename Run::model_type>;
   [[maybe_unused]] std::conditional_t<looks_ahead, update_copy, no_work> copy;
+  [[maybe_unused]] std::conditional_t<CountsSamples<F>, std::vector<typename Run::batch_type>,
+                                      no_work>
+      counted;
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
     auto batches = next_batches;
@@ -207,7 +221,7 @@ template <class Run, class F, class... Callbacks>
     const auto meanwhile = [&] {
       if constexpr (!looks_ahead) fetch(k + 1);
     };
-    if constexpr (CountsSamples<F>) exchange_samples(run, feed);
+    if constexpr (CountsSamples<F>) batches = counted = with_all_samples(run, batches);
     const auto out =
         core::traced("step", k, [&] { return run.step(batches, feed.epoch(k), meanwhile); });
     const bool epoch_ends = core::floor(feed.epoch(k + 1)) > core::floor(feed.epoch(k));

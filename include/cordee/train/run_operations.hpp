@@ -4,7 +4,6 @@
 // What a trainer does beside its step: the training loop, evaluation, files of weights.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstdint>
 #include <span>
@@ -12,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/limits.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/checks/stability_check.hpp>
@@ -55,12 +53,11 @@ class run_operations {
     return run().abort_peers_on_throw([&] {
       expects(samples >= 0 && samples <= core::limits<int>::max() && global_samples >= 0,
               "step: the number of samples is negative, or above 2^31 - 1");
-      std::array<double, 2> place{static_cast<double>(samples), 0};
-      if (global_samples == 0) allreduce_host(run().comm(), place, reduce_op::sum);
+      if (global_samples == 0) global_samples = sum_samples(run(), samples);
       typename Run::batch_type b{};
       b.data = &data;
       b.count = static_cast<int>(samples);
-      b.global_samples = global_samples > 0 ? global_samples : core::llround(place[0]);
+      b.global_samples = global_samples;
       b.ranks = run().comm().size();
       // Ranges apart for each rank, since ranks do not know each other's counts: dropout depends on
       // it.

@@ -27,10 +27,7 @@ concept Feed = requires(F f, std::int64_t step, double epochs) {
 
 /// A source whose updates have as many samples as they are found to have.
 template <class F>
-concept CountsSamples = requires(F f, std::int64_t samples) {
-  { f.own_samples() } -> std::convertible_to<std::int64_t>;
-  f.set_global_samples(samples);
-};
+concept CountsSamples = requires { requires F::counts_samples; };
 
 /// A loader of images in classes.
 template <class F>

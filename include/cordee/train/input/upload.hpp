@@ -154,14 +154,12 @@ struct no_upload<data_batch<Data, D>> {
   std::span<const type> to(std::span<const type> own, const auto& /*stream*/) { return own; }
   std::span<const type> to(std::span<const data_batch<Data, cpu>> own, const auto& /*stream*/) {
     batches.clear();
-    for (const data_batch<Data, cpu>& from : own) {
-      type& b = batches.emplace_back();
-      b.count = from.count;
-      b.global_samples = from.global_samples;
-      b.ranks = from.ranks;
-      b.first_sample = from.first_sample;
-      b.data = from.data;
-    }
+    for (const data_batch<Data, cpu>& b : own)
+      batches.push_back({batch<D>{.count = b.count,
+                                  .global_samples = b.global_samples,
+                                  .ranks = b.ranks,
+                                  .first_sample = b.first_sample},
+                         b.data});
     return batches;
   }
 };
