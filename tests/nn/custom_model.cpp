@@ -196,6 +196,23 @@ TEST_CASE("custom_model: what the owner writes to a statistic behind the first r
   });
 }
 
+TEST_CASE("custom_model: the owner's gradient of an earlier pass is not added without samples") {
+  threads::launch(2, [](threads comm) {
+    double value = 1, gradient = 0;
+    parameter_list list;
+    list.add("w", {1});
+    custom_model<int, fp64> model{list, [&](int slope, model_pass<double, cpu>& pass) {
+                                    gradient = pass.loss_weight() * pass.update().count * slope;
+                                    return metrics{.count = pass.update().count};
+                                  }};
+    model.keep("w", &value, &gradient);
+    trainer run{model, sgd{.momentum = 0, .weight_decay = 0}, fixed_rate{}, ring{comm}};
+    run.step(2, 1, 0);
+    run.step(2, comm.rank() == 0 ? 1 : 0, 1);
+    CHECK(close(value, 1 - 2 * 0.1 * 2, 1e-15));
+  });
+}
+
 TEST_CASE("custom_model: ranks whose tensors differ are refused at the start, by name") {
   const std::string message = error_message([] {
     threads::launch(3, [](threads comm) {

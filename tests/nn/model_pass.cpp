@@ -48,6 +48,20 @@ TEST_CASE("model_pass: what a pass leaves out or repeats is an error by name") {
            "the list of parameters is empty");
 }
 
+TEST_CASE("model_pass: sums in the device's memory count beside what the function returns") {
+  threads::launch(2, [](threads comm) {
+    custom_model<shift, fp64> model{t4_list(), [](shift own, model_pass<double, cpu>& pass) {
+                                      pass.sums()[0] += {.loss = own, .top1 = 1};
+                                      return metrics{.loss = 1, .count = 3};
+                                    }};
+    trainer run{model, sgd{}, fixed_rate{}, ring{comm}};
+    const metrics own = run.step(shift{2}, 3, 0).train;
+    CHECK((own.loss == 3 && own.top1 == 1 && own.count == 3));
+    const metrics all = run.evaluate(std::vector<shift>{2}, [](shift) { return 3; });
+    CHECK((all.loss == 6 && all.top1 == 2 && all.count == 6));
+  });
+}
+
 TEST_CASE("model_pass: frozen tensors keep their bits, and the pass can know it") {
   threads::launch(2, [](threads comm) {
     const quadratic_pass<fp64> pass_of;

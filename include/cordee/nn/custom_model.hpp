@@ -18,13 +18,11 @@
 // pass.stream(), and calls ready(k) when those that compute a gradient have been submitted.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -41,23 +39,11 @@
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/model_pass.hpp>
 #include <cordee/nn/parameter_list.hpp>
-#include <cordee/nn/readiness.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/loss.hpp>
 #include <cordee/precision/fp32.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-namespace detail::nn {
-
-/// to[i] += from[i]
-template <class Real>
-struct add_op {
-  const Real* from;
-  Real* to;
-  CORDEE_HOST_DEVICE void operator()(std::size_t i) const { to[i] += from[i]; }
-};
-
-}  // namespace detail::nn
 
 /// A model of data of type Data, given as a function. P is the precision of weights, gradients and
 /// messages, and decides whether the loss is scaled; the function may compute in any other.
@@ -83,13 +69,11 @@ class custom_model {
 
   /// @throws usage_error for an empty list.
   custom_model(parameter_list list, function f, D target = {}, initializer initial = {})
-      : list_(std::move(list)),
+      : pass_(std::move(list), target),
         function_(std::move(f)),
-        device_(target),
         initializer_(std::move(initial)),
-        kept_(list_.segments().size()),
-        device_sums_(device_, 1) {
-    expects(!list_.segments().empty(), "custom_model: the list of parameters is empty");
+        kept_(segments().size()) {
+    expects(!segments().empty(), "custom_model: the list of parameters is empty");
     expects(function_ != nullptr, "custom_model: the function is empty");
   }
 
@@ -99,19 +83,23 @@ class custom_model {
   /// pass that called ready(). Initial values are those found there.
   /// @throws usage_error for an unknown name, and on a GPU for memory that is not the GPU's.
   void keep(std::string_view name, Real* values, Real* gradient) {
-    const std::size_t k = list_.index(name);
-    expect_on_device(name, values);
-    expect_on_device(name, gradient);
-    kept_[k] = {values, gradient};
-    keeps_ = true;
+    kept_tensor& own = kept_[parameters().index(name)];
+    if constexpr (requires { get_device().owns(values); })
+      for (const Real* memory : {values, gradient})
+        if (memory != nullptr && !get_device().owns(memory))
+          throw usage_error(concat(
+              "custom_model: keep(\"", name,
+              "\"): the memory is not that of the model's GPU, whose kernels read it: copy the "
+              "tensor there, or leave keep out, and it is a span of the arena"));
+    own = {values, gradient};
   }
 
   /// False: a graph would not call the function, so capture_graphs is rejected.
   static constexpr bool captures_graphs = false;
   /// See Model.
-  [[nodiscard]] std::span<const segment> segments() const { return list_.segments(); }
-  [[nodiscard]] const D& get_device() const { return device_; }             ///< See Model.
-  [[nodiscard]] const parameter_list& parameters() const { return list_; }  ///< The tensors.
+  [[nodiscard]] std::span<const segment> segments() const { return parameters().segments(); }
+  [[nodiscard]] const D& get_device() const { return pass_.device_; }             ///< See Model.
+  [[nodiscard]] const parameter_list& parameters() const { return pass_.list_; }  ///< The tensors.
 
   /// Keeps the values of kept tensors and sets others by their initializer. Without one, weights
   /// are uniform within 1 / sqrt(fan-in), as in PyTorch's linear and convolution layers, scales 1,
@@ -122,124 +110,96 @@ class custom_model {
       const segment& t = segments()[k];
       const span_on<Real, D> to = plane.subspan(t.offset, t.size);
       if (kept_[k].values != nullptr)
-        device_.copy(to.data, kept_[k].values, t.size * sizeof(Real), s);
+        copy(t, kept_[k].values, to.data, s);
       else if (initializer_)
         initializer_(t, to, seed);
       else
         draw(k, to, seed, s);
     }
-    device_.finish(s);
+    get_device().finish(s);
   }
   [[nodiscard]] packed_parameters make_packed_parameters() const { return {}; }  ///< See Model.
   /// Kernels read `plane` itself, or the kept tensors, to which its values are copied.
   void pack_parameters(span_on<const Real, D> plane, packed_parameters& to, stream s) const {
     to = {const_cast<Real*>(plane.data), plane.size};  // NOLINT: forward gets it as const again
-    if (!keeps_) return;
     for (std::size_t k = 0; k < segments().size(); ++k)
       if (kept_[k].values != nullptr)
-        device_.copy(kept_[k].values, plane.data + segments()[k].offset,
-                     segments()[k].size * sizeof(Real), s);
+        copy(segments()[k], plane.data + segments()[k].offset, kept_[k].values, s);
   }
 
   /// Calls the function in evaluation; in training backward calls it.
   void forward(const packed_parameters& values, span_on<Real, D>, const batch_type& b, phase p,
                stream s) {
     expects(b.data != nullptr || b.count == 0, "custom_model: a batch without data");
-    batch_ = b;
+    pass_.running_ = {values, b, b.step, s};
+    get_device().clear(pass_.sums_.span().data, sizeof(detail::ops::metric_sums), s);
+    data_ = b.data;
     sums_ = {};
-    if constexpr (!D::host_memory)
-      device_.clear(device_sums_.span().data, sizeof(detail::ops::metric_sums), s);
-    if (p == phase::train || b.count == 0) return;
-    model_pass<Real, D> one = make_pass(values, s);
-    one.loss_weight_ = 1;
-    sums_ = function_(*b.data, one);
+    if (p == phase::evaluate && b.count > 0) sums_ = function_(*data_, pass_);
   }
   /// Calls the function on the batch of the last forward.
   void backward(const packed_parameters& values, detail::device::plane_part<Real, D> gradients,
                 write_mode mode, const std::function<void(std::size_t)>& ready, stream s) {
     if (mode == write_mode::overwrite)
-      device_.clear(gradients.numbers.data, gradients.numbers.size * sizeof(Real), s);
-    bool stored = false;
-    const std::function<void(std::size_t)> ready_with_statistics = [&](std::size_t k) {
-      if (!std::exchange(stored, true)) store_kept_statistics(values, s);
-      ready(k);
+      get_device().clear(gradients.numbers.data, gradients.numbers.size * sizeof(Real), s);
+    auto& running = pass_.running_;
+    running.loss_weight = running.update.loss_weight();
+    running.gradients = gradients;
+    running.ready = &ready;
+    running.before_ready = [&](std::size_t k) {
+      if (k + 1 == pass_.readiness_.count()) store_kept_statistics(values, s);  // the first bucket
+      const segment& t = segments()[k];
+      if (kept_[k].gradient != nullptr && running.update.count > 0 && gradients.has(t))
+        add(t.size, kept_[k].gradient, gradients.of(t).data, s);  // or of ops/gpu/elementwise.hpp
     };
-    model_pass<Real, D> one = make_pass(values, s);
-    one.gradients_ = gradients;
-    one.ready_ = keeps_ ? &ready_with_statistics : &ready;
-    one.loss_weight_ = batch_.count == 0 ? 0 : batch_.loss_weight();
-    one.before_ready_ = [&](std::size_t k) { add_kept_gradient(k, gradients, s); };
-    readiness_.begin(one.trainable_);
-    if (batch_.count > 0) sums_ = function_(*batch_.data, one);
-    if (!readiness_.any())
-      for (std::size_t k = 0; k < one.trainable_; ++k) add_kept_gradient(k, gradients, s);
-    if (stored) store_kept_statistics(values, s);
-    readiness_.finish(segments(), *one.ready_);
+    pass_.readiness_.begin(detail::core::count_trainable(segments()));
+    if (running.update.count > 0) sums_ = function_(*data_, pass_);
+    if (pass_.readiness_.any())
+      store_kept_statistics(values, s);
+    else
+      for (std::size_t k = pass_.readiness_.count(); k-- > 0;) pass_.ready(k);
+    pass_.readiness_.expect_all(segments());
   }
   /// See Model. On a GPU it blocks the host.
   [[nodiscard]] metrics read_metrics(stream s) const {
-    metrics sums = sums_;
-    if constexpr (!D::host_memory) sums += copy_to_host(device_, device_metrics(), s)[0];
-    return sums;
+    return metrics(sums_) += copy_to_host(get_device(), device_metrics(), s)[0];
   }
   /// Sums added by the last pass's kernels; read_metrics without the host's part.
-  [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const
-    requires(!D::host_memory)
-  {
-    return device_sums_.span();
+  [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
+    return pass_.sums_.span();
   }
   /// Converts sums of device_metrics to metrics.
-  [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const
-    requires(!D::host_memory)
-  {
-    return sums;
-  }
+  [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const { return sums; }
   /// What the function returned for the last pass.
   [[nodiscard]] metrics host_metrics() const { return sums_; }
   /// See Model. Passes may skip the gradients of these tensors.
-  void freeze(std::span<const std::uint8_t> flags) { frozen_.assign(flags.begin(), flags.end()); }
+  void freeze(std::span<const std::uint8_t> flags) { pass_.frozen_ = {flags.begin(), flags.end()}; }
   /// Tensors by kind, which of them are kept in place, and the bytes copied; for logs.
   [[nodiscard]] std::string describe_parameters() const {
-    std::string kept;
+    std::string names;
     std::size_t tensors = 0, there = 0, back = 0;
     for (std::size_t k = 0; k < kept_.size(); ++k) {
       if (kept_[k].values == nullptr) continue;
-      if (++tensors <= 8) kept += concat(tensors == 1 ? "" : ", ", segments()[k].name);
-      there += segments()[k].size * sizeof(Real);
-      if (kept_[k].gradient != nullptr || segments()[k].kind == kind::statistic)
-        back += segments()[k].size * sizeof(Real);
+      const segment& t = segments()[k];
+      if (++tensors <= 8) names += concat(tensors == 1 ? "" : ", ", t.name);
+      there += t.size * sizeof(Real);
+      if (kept_[k].gradient != nullptr || t.kind == kind::statistic) back += t.size * sizeof(Real);
     }
-    return concat(
-        list_.describe(), "; ",
-        kept.empty() ? "weights and gradients are spans of the arena"
-                     : concat(tensors, " with their owner: ", kept, tensors > 8 ? ", ...; " : "; ",
-                              detail::core::grouped(there), " bytes are copied there each update, ",
-                              detail::core::grouped(back), " back each micro-batch"));
+    if (tensors == 0)
+      return concat(parameters().describe(), "; weights and gradients are spans of the arena");
+    return concat(parameters().describe(), "; ", tensors, " with their owner: ", names,
+                  tensors > 8 ? ", ...; " : "; ", detail::core::grouped(there),
+                  " bytes are copied there each update, ", detail::core::grouped(back),
+                  " back each micro-batch");
   }
 
  private:
   struct kept_tensor {
     Real *values = nullptr, *gradient = nullptr;
   };
-  struct no_sums {
-    no_sums(const D&, std::size_t) {}
-  };
-
-  [[nodiscard]] model_pass<Real, D> make_pass(const packed_parameters& values, stream s) const {
-    model_pass<Real, D> one;
-    one.list_ = &list_;
-    one.trainable_ = detail::core::count_trainable(segments());
-    one.values_ = values;
-    one.frozen_ = frozen_;
-    one.batch_ = &batch_;
-    one.step_ = batch_.step;
-    one.readiness_ = &readiness_;
-    one.stream_ = s;
-    one.device_ = &device_;
-    if constexpr (!D::host_memory) one.sums_ = {device_sums_.span().data, 1};
-    return one;
+  void copy(const segment& t, const Real* from, Real* to, stream s) const {
+    get_device().copy(to, from, t.size * sizeof(Real), s);
   }
-
   // As PyTorch's linear and convolution layers: uniform within 1 / sqrt(fan-in).
   void draw(std::size_t k, span_on<Real, D> to, std::uint64_t seed, stream s) const {
     const segment& t = segments()[k];
@@ -250,46 +210,21 @@ class custom_model {
       random_sequence random(seed, purpose::weights, 0, k);
       for (Real& x : initial) x = static_cast<Real>(bound * (2 * random.uniform() - 1));
     }
-    device_.copy(to.data, initial.data(), t.size * sizeof(Real), s);
-    device_.finish(s);
-  }
-  void add_kept_gradient(std::size_t k, const detail::device::plane_part<Real, D>& gradients,
-                         stream s) const {
-    if (kept_[k].gradient == nullptr || !gradients.has(segments()[k])) return;
-    const span_on<Real, D> to = gradients.of(segments()[k]);
-    const detail::nn::add_op<Real> op{kept_[k].gradient, to.data};
-    if constexpr (D::host_memory)
-      for (std::size_t i = 0; i < to.size; ++i) op(i);
-    else
-      for_each(s, to.size, op);  // by argument-dependent lookup: device/gpu_kernel.hpp
-  }
-  void expect_on_device(std::string_view name, const Real* memory) const {
-    if constexpr (requires { device_.owns(memory); })
-      if (memory != nullptr && !device_.owns(memory))
-        throw usage_error(concat(
-            "custom_model: keep(\"", name,
-            "\"): the memory is not that of the model's GPU, whose kernels read it: copy the "
-            "tensor there, or leave keep out, and it is a span of the arena"));
+    copy(t, initial.data(), to.data, s);
+    get_device().finish(s);
   }
   void store_kept_statistics(const packed_parameters& values, stream s) const {
     for (std::size_t k = 0; k < segments().size(); ++k)
       if (segments()[k].kind == kind::statistic && kept_[k].values != nullptr)
-        device_.copy(values.data + segments()[k].offset, kept_[k].values,
-                     segments()[k].size * sizeof(Real), s);
+        copy(segments()[k], kept_[k].values, values.data + segments()[k].offset, s);
   }
 
-  parameter_list list_;
+  pass pass_;  // the last one
   function function_;
-  D device_;
   initializer initializer_;
   std::vector<kept_tensor> kept_;
-  bool keeps_ = false;
-  std::vector<std::uint8_t> frozen_;
-  batch_type batch_{};
+  const Data* data_ = nullptr;
   metrics sums_{};  // the function's
-  mutable std::conditional_t<D::host_memory, no_sums, buffer<detail::ops::metric_sums, D>>
-      device_sums_;
-  mutable detail::nn::readiness readiness_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

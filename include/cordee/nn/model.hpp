@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/core/extent.hpp>
@@ -26,14 +27,10 @@ namespace detail::nn {
 
 /// What one micro-batch of a model is: M::batch_type, or by default a batch of images.
 template <class M>
-struct batch_type_of {
-  using type = batch<typename M::device>;
-};
+struct batch_type_of : std::type_identity<batch<typename M::device>> {};
 template <class M>
   requires requires { typename M::batch_type; }
-struct batch_type_of<M> {
-  using type = typename M::batch_type;
-};
+struct batch_type_of<M> : std::type_identity<typename M::batch_type> {};
 template <class M>
 using batch_of = typename batch_type_of<M>::type;
 

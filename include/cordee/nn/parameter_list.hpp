@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/algorithm.hpp>
@@ -51,15 +52,11 @@ class parameter_list {
     }
     names_.push_back(shared_name::make(name));
     s.name = *names_.back();
-    const auto place = of == kind::statistic
-                           ? table_.size()
-                           : detail::core::count_trainable({table_.data(), table_.size()});
+    const auto place =
+        of == kind::statistic ? table_.size() : detail::core::count_trainable(table_);
     table_.insert(table_.begin() + static_cast<std::ptrdiff_t>(place), s);
-    std::size_t offset = 0;
-    for (segment& t : table_) {
-      t.offset = offset;
-      offset += detail::core::align_up(t.size);
-    }
+    for (std::size_t offset = 0; segment & t : table_)
+      t.offset = std::exchange(offset, offset + detail::core::align_up(t.size));
     return *this;
   }
   /// Same, with the sides in braces: `add("fc.weight", {10, 784})`.
@@ -94,10 +91,9 @@ class parameter_list {
       std::size_t numbers = 0, tensors = 0;
       for (const segment& s : table_)
         if (static_cast<unsigned>(s.kind) == 1U << bit) numbers += s.size, ++tensors;
-      if (tensors == 0) continue;
-      text += concat(separator, detail::core::kind_names[bit], " ", detail::core::grouped(numbers),
-                     " in ", tensors);
-      separator = ", ";
+      if (tensors > 0)
+        text += concat(std::exchange(separator, ", "), detail::core::kind_names[bit], " ",
+                       detail::core::grouped(numbers), " in ", tensors);
     }
     return text;
   }

@@ -53,6 +53,7 @@ class readback {
     if constexpr (HasDeviceMetrics<M>) {
       const ops::metric_sums& pass = *model.device_metrics().data;
       sums_ += pass;
+      if constexpr (HasHostMetrics<M>) sums_ += model.host_metrics();
       if (sums_.bad_sample == 0)
         sums_.bad_sample = pass.bad_sample, sums_.bad_label = pass.bad_label;
     } else {
