@@ -29,7 +29,7 @@ TEST_CASE("bound_tensors: values are views, complete gradients too, in both writ
   const auto pass = [&](write_mode mode) {
     bound.bind_gradients({gradients.data(), size}, mode);
     net->forward(x).sum().backward();
-    for (std::size_t k = 0; k < 2; ++k) bound.store_gradient(k, {gradients.data(), size}, mode);
+    for (std::size_t k = 0; k < 2; ++k) bound.store_gradient(k);
   };
   pass(write_mode::overwrite);
   for (std::size_t i = 0; i < 6; ++i) CHECK(gradients[i] == 1);
@@ -40,6 +40,6 @@ TEST_CASE("bound_tensors: values are views, complete gradients too, in both writ
   CHECK(gradients[bound.entries()[1].offset] == 1);
   // What no backward reached is zero where the plane is overwritten.
   bound.bind_gradients({gradients.data(), size}, write_mode::overwrite);
-  bound.store_gradient(0, {gradients.data(), size}, write_mode::overwrite);
+  bound.store_gradient(0);
   CHECK(gradients[3] == 0);
 }

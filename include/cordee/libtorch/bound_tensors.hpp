@@ -7,9 +7,9 @@
 // number type, or not contiguous, are copied.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -53,10 +53,8 @@ class bound_tensors {
     bool is_view = true;     // of the arena; else copied
     void* data = nullptr;    // where the tensor's numbers are to be
     std::size_t offset = 0;  // in the planes
-    bool is_lent = false;    // the gradient, which is where LibTorch has made it
+    decltype(torch::autograd::impl::grad_accumulator(torch::Tensor())) node{};  // its owner's
   };
-  using accumulator =
-      decltype(torch::autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()));
 
   bound_tensors(std::vector<module_tensor> all, const torch_model_options& options,
                 torch::Device place = torch::kCPU) {
@@ -67,26 +65,25 @@ class bound_tensors {
         t.tensor.set_data(t.tensor.to(torch::kLong));
       for (const auto& [name, own] : options.kinds)
         if (name == t.name) t.kind = own;
-      if (t.is_parameter ? t.tensor.requires_grad() : t.tensor.is_floating_point()) {
-        entry e{{std::move(t)}};
-        e.is_view = e.tensor.scalar_type() == real_type && e.tensor.is_contiguous() &&
-                    !e.tensor.is_sparse();
-        e.data = e.tensor.data_ptr();
-        list_.add(e.name,
-                  std::span<const std::int64_t>(e.tensor.sizes().data(), e.tensor.sizes().size()),
-                  e.is_parameter ? e.kind : kind::statistic);
-        entries_.push_back(std::move(e));
-      } else {
+      if (t.is_parameter ? !t.tensor.requires_grad() : !t.tensor.is_floating_point()) {
+        t.other_names.insert(t.other_names.begin(), t.name);
         constants_.push_back(std::move(t));
+        continue;
       }
+      if (!t.is_parameter) t.kind = kind::statistic;
+      list_.add(t.name, t.tensor.sizes(), t.kind);
+      entry e{{std::move(t)}};
+      e.is_view =
+          e.tensor.scalar_type() == real_type && e.tensor.is_contiguous() && !e.tensor.is_sparse();
+      e.data = e.tensor.data_ptr();
+      entries_.push_back(std::move(e));
     }
-    for (const auto& [name, own] : options.kinds) expect_known(name);
-    if (list_.segments().empty() || list_.segments()[0].kind == kind::statistic)
+    for (const auto& [name, own] : options.kinds) (void)list_.index(name);  // throws
+    if (trainable() == 0)
       throw usage_error("torch_model: the module has no parameter that requires a gradient");
     // In the table's order, which has the statistics last.
-    std::vector<entry> ordered(entries_.size());
-    for (entry& e : entries_) ordered[list_.index(e.name)] = std::move(e);
-    entries_ = std::move(ordered);
+    std::stable_partition(entries_.begin(), entries_.end(),
+                          [](const entry& e) { return e.kind != kind::statistic; });
     for (std::size_t k = 0; k < entries_.size(); ++k)
       entries_[k].offset = list_.segments()[k].offset;
   }
@@ -113,11 +110,11 @@ class bound_tensors {
   /// From now on the module reads this plane; copies get its values.
   void bind_values(Real* plane) {
     const torch::NoGradGuard no_grad;
+    expect_in_place();
     for (entry& e : entries_) {
       if (!e.is_view) {
         e.tensor.copy_(in_plane(plane, e));
       } else if (e.data != plane + e.offset) {
-        expect_in_place(e);
         e.tensor.set_data(in_plane(plane, e));
         e.data = plane + e.offset;
       }
@@ -127,45 +124,41 @@ class bound_tensors {
   /// plane is overwritten all are: LibTorch then takes a product's memory as the gradient, and one
   /// copy of it costs less than zeros and an addition.
   void bind_gradients(device::plane_part<Real, D> plane, write_mode mode) {
+    plane_ = plane;
+    mode_ = mode;
     for (std::size_t k = 0; k < trainable(); ++k) {
       entry& e = entries_[k];
       auto& gradient = e.tensor.mutable_grad();
-      Real* const at = plane.origin() + e.offset;
       if (!e.is_view || mode == write_mode::overwrite || !plane.has(list_.segments()[k]))
         gradient.reset();
-      else if (!gradient.defined() || gradient.data_ptr() != static_cast<void*>(at))
+      else
         gradient = in_plane(plane.origin(), e);
     }
   }
-  /// Whether store_gradient may leave a gradient where LibTorch has made it, from now on. Forgets
-  /// which are.
-  void lend_gradients(bool may) {
-    lends_ = may;
-    for (entry& e : entries_) e.is_lent = false;
-  }
-  /// Where the gradient of tensor k is; null: in the plane.
+  /// Whether store_gradient may leave a gradient where LibTorch has made it, until the next call.
+  void lend_gradients(bool may) { lends_ = may; }
+  /// Where the gradient of tensor k is, if that is lent; null: in the plane.
   [[nodiscard]] Real* lent_gradient(std::size_t k) {
-    entry& e = entries_[k];
-    return e.is_lent ? e.tensor.mutable_grad().template data_ptr<Real>() : nullptr;
+    const entry& e = entries_[k];
+    const auto& gradient = e.tensor.grad();
+    const bool lent = lends_ && e.is_view && gradient.defined() &&
+                      gradient.data_ptr() != static_cast<void*>(plane_.origin() + e.offset);
+    return lent ? gradient.template data_ptr<Real>() : nullptr;
   }
-  void return_gradients(device::plane_part<Real, D> plane) {
-    lends_ = false;
-    for (std::size_t k = 0; k < trainable(); ++k)
-      if (std::exchange(entries_[k].is_lent, false))
-        store_gradient(k, plane, write_mode::overwrite);
+  /// Copies lent gradients to the plane.
+  void return_gradients() {
+    if (std::exchange(lends_, false))
+      for (std::size_t k = 0; k < trainable(); ++k) store_gradient(k);
   }
   /// The gradient of tensor k is complete: in the plane, or lent.
-  void store_gradient(std::size_t k, device::plane_part<Real, D> plane, write_mode mode) {
+  void store_gradient(std::size_t k) {
     entry& e = entries_[k];
-    if (!plane.has(list_.segments()[k])) return;
+    if (!plane_.has(list_.segments()[k])) return;
     const torch::NoGradGuard no_grad;
     auto& gradient = e.tensor.mutable_grad();
-    if (lends_ && mode == write_mode::overwrite && e.is_view && can_be_lent(gradient)) {
-      e.is_lent = true;
-      return;
-    }
-    torch::Tensor to = in_plane(plane.origin(), e);
-    if (mode == write_mode::overwrite)
+    if (lends_ && mode_ == write_mode::overwrite && e.is_view && can_be_lent(gradient)) return;
+    torch::Tensor to = in_plane(plane_.origin(), e);
+    if (mode_ == write_mode::overwrite)
       gradient.defined() ? to.copy_(gradient) : to.zero_();
     else if (!e.is_view && gradient.defined())
       to.add_(gradient);
@@ -176,7 +169,13 @@ class bound_tensors {
   }
   /// Throws usage_error if somebody has moved or replaced a tensor of the module.
   void expect_in_place() const {
-    for (const entry& e : entries_) expect_in_place(e);
+    for (const entry& e : entries_)
+      if (e.tensor.data_ptr() != e.data && e.tensor.numel() > 0)
+        throw usage_error(
+            concat("torch_model: the numbers of \"", e.name,
+                   "\" were moved or replaced while a trainer has them: call to(), half() "
+                   "and set_data before the model is made, and load weights by "
+                   "trainer::load"));
   }
 
  private:
@@ -188,23 +187,13 @@ class bound_tensors {
     return gradient.defined() && gradient.scalar_type() == real_type && gradient.is_contiguous() &&
            reinterpret_cast<std::uintptr_t>(gradient.data_ptr()) % 64 == 0;
   }
-  static void expect_in_place(const entry& e) {
-    if (e.tensor.data_ptr() == e.data || e.tensor.numel() == 0) return;
-    throw usage_error(
-        concat("torch_model: the numbers of \"", e.name,
-               "\" were moved or replaced while a trainer has them: call to(), half() "
-               "and set_data before the model is made, and load weights by "
-               "trainer::load"));
-  }
-  void expect_known(const std::string& name) const {
-    for (const entry& e : entries_)
-      if (e.name == name) return;
-    (void)list_.index(name);  // throws
-  }
 
   std::vector<entry> entries_;
   std::vector<module_tensor> constants_;
   parameter_list list_;
+  // Of the running pass:
+  device::plane_part<Real, D> plane_{span_on<Real, D>{}};
+  write_mode mode_ = write_mode::add;
   bool lends_ = false;
 };
 

@@ -30,13 +30,8 @@ struct module_tensor {
   torch::Tensor tensor;
   cordee::kind kind = cordee::kind::weight;
   bool is_parameter = false;
-  std::vector<std::string> other_names{};  // of the same tensor
+  std::vector<std::string> other_names{};  // in files, beside its segment's
 };
-
-/// "fc.weight" of module "fc", "weight" of the root.
-inline std::string join(std::string_view module, std::string_view leaf) {
-  return module.empty() ? std::string(leaf) : std::string(module) + "." + std::string(leaf);
-}
 
 /// Whether the last part of a parameter's name is a bias's in LibTorch: recurrent layers name
 /// theirs bias_ih_l0, bias_hh_l0, … for each layer and direction, attention in_proj_bias, others
@@ -48,6 +43,14 @@ inline bool names_bias(std::string_view name) {
 
 class tensor_collector {
  public:
+  /// Named tensors of a module: "fc.weight" of module "fc", "weight" of the root.
+  void add_all(const std::string& module, const auto& named, bool is_parameter, bool of_norm) {
+    for (const auto& [name, tensor] : named)
+      add(module.empty() ? name : module + "." + name, tensor, is_parameter, of_norm);
+  }
+  [[nodiscard]] std::vector<module_tensor> take() { return std::move(all_); }
+
+ private:
   void add(std::string name, const torch::Tensor& tensor, bool is_parameter, bool of_norm) {
     if (!tensor.defined()) return;  // an affine = false, say
     const auto [known, is_new] = places_.emplace(tensor.unsafeGetTensorImpl(), all_.size());
@@ -61,9 +64,7 @@ class tensor_collector {
                                             : (is_bias ? kind::bias : kind::weight);
     all_.push_back({std::move(name), tensor, what, is_parameter});
   }
-  [[nodiscard]] std::vector<module_tensor> take() { return std::move(all_); }
 
- private:
   std::vector<module_tensor> all_;
   std::unordered_map<const void*, std::size_t> places_;
 };
@@ -78,12 +79,10 @@ inline bool is_norm(const torch::nn::Module& m) {
 /// In the order in which the modules were registered.
 inline std::vector<module_tensor> tensors_of(torch::nn::Module& root) {
   tensor_collector all;
-  for (const auto& m : root.named_modules("", true)) {
-    const bool norm = is_norm(*m.value());
-    for (const auto& p : m.value()->named_parameters(false))
-      all.add(join(m.key(), p.key()), p.value(), true, norm);
-    for (const auto& b : m.value()->named_buffers(false))
-      all.add(join(m.key(), b.key()), b.value(), false, norm);
+  for (const auto& [name, m] : root.named_modules("", true).pairs()) {
+    const bool norm = is_norm(*m);
+    all.add_all(name, m->named_parameters(false).pairs(), true, norm);
+    all.add_all(name, m->named_buffers(false).pairs(), false, norm);
   }
   return all.take();
 }
@@ -92,10 +91,8 @@ inline std::vector<module_tensor> tensors_of(const torch::jit::Module& root) {
   for (const auto& m : root.named_modules()) {
     const auto type = m.value.type()->name();
     const bool norm = type && type->name().find("Norm") != std::string::npos;
-    for (const auto& p : m.value.named_parameters(false))
-      all.add(join(m.name, p.name), p.value, true, norm);
-    for (const auto& b : m.value.named_buffers(false))
-      all.add(join(m.name, b.name), b.value, false, norm);
+    all.add_all(m.name, m.value.named_parameters(false), true, norm);
+    all.add_all(m.name, m.value.named_buffers(false), false, norm);
   }
   return all.take();
 }

@@ -41,9 +41,7 @@ inline std::string_view dtype_of(const std::string& name, torch::ScalarType type
                      "bfloat16, bool or integers"));
 }
 inline std::vector<std::size_t> shape_of(const torch::Tensor& t) {
-  std::vector<std::size_t> shape;
-  for (const std::int64_t side : t.sizes()) shape.push_back(static_cast<std::size_t>(side));
-  return shape;
+  return {t.sizes().begin(), t.sizes().end()};
 }
 
 /// Requires a contiguous tensor of the host's, which outlives the view.

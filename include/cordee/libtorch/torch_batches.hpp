@@ -39,11 +39,10 @@ struct torch_batches {
 
   /// Returns the samples at these indices.
   auto operator()(const sample_indices& s) {
-    const std::vector<std::size_t> indices(s.samples.begin(), s.samples.end());
     detail::libtorch::seed_generator({s.seed, purpose::augmentation,
                                       static_cast<std::uint64_t>(s.update),
                                       static_cast<std::uint64_t>(s.first_sample)});
-    return dataset.get_batch(indices);
+    return dataset.get_batch(std::vector<std::size_t>(s.samples.begin(), s.samples.end()));
   }
 };
 template <class Dataset>
@@ -51,10 +50,8 @@ torch_batches(Dataset) -> torch_batches<Dataset>;
 
 /// Converts pixel bytes to a module's input: (x / 255 - mean) / deviation, in floats.
 inline torch::Tensor normalized(const torch::Tensor& pixels, const normalization& n) {
-  const std::int64_t channels = pixels.size(1);
   const auto of_channels = [&](const std::array<float, 4>& x) {
-    return torch::tensor(std::vector<float>(x.begin(), x.begin() + channels))
-        .reshape({1, channels, 1, 1});
+    return torch::tensor(at::ArrayRef<float>(x)).slice(0, 0, pixels.size(1)).reshape({1, -1, 1, 1});
   };
   return pixels.to(torch::kFloat).div_(255).sub_(of_channels(n.mean)).mul_(of_channels(n.scale));
 }
@@ -97,12 +94,9 @@ class torch_images {
       data_.push_back(
           {torch::from_blob(pixels, {b.count, e.channels, e.height, e.width}, torch::kByte),
            torch::from_blob(labels, {b.count}, torch::kInt).to(torch::kLong)});
-      data_batch<data_type, cpu> own{};
-      static_cast<batch<cpu>&>(own) = b;
-      own.pixels = {};
-      own.labels = {};
-      own.data = &data_.back();
-      micro_.push_back(own);
+      micro_.push_back({b, &data_.back()});
+      micro_.back().pixels = {};
+      micro_.back().labels = {};
     }
     return micro_;
   }

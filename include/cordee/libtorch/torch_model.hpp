@@ -34,7 +34,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -67,33 +66,29 @@ class torch_model : public custom_model<Data, P, D> {
 
   struct state {
     detail::libtorch::bound_tensors<Real, D> tensors;
-    D device;
-    std::function<std::pair<torch::Tensor, std::int64_t>(const Data&)> loss;
-    std::function<void(bool)> set_training;
-    torch_model_options options;
-    std::vector<typename detail::libtorch::bound_tensors<Real, D>::accumulator> accumulators{};
+    unused_parameters unused;
+    /// Of a batch, in training or not; also the number of correct predictions.
+    std::function<std::pair<torch::Tensor, std::int64_t>(const Data&, bool)> loss{};
 
     // State of the running pass; hooks of a GPU's tensors run on other threads.
     std::mutex mutex{};
     typename base::pass* pass = nullptr;
-    std::vector<std::uint8_t> done{};
-    detail::device::plane_part<Real, D> gradients{span_on<Real, D>{}};
-    write_mode mode = write_mode::add;
     std::int64_t step = -1;   // of the last training pass,
     std::uint32_t micro = 0;  // and which of the step's passes it was
 
-    state(std::vector<detail::libtorch::module_tensor> all, torch_model_options o, const D& d)
-        : tensors(std::move(all), o, place::place(d)), device(d), options(std::move(o)) {}
+    state(std::vector<detail::libtorch::module_tensor> all, const torch_model_options& o,
+          const D& d)
+        : tensors(std::move(all), o, place::place(d)), unused(o.unused) {}
 
+    void set_pass(typename base::pass* p) {
+      const std::lock_guard lock(mutex);
+      pass = p;
+    }
     void set_ready(std::size_t k) {
       const std::lock_guard lock(mutex);
-      if (pass == nullptr || done[k] != 0) return;
-      done[k] = 1;
-      tensors.store_gradient(k, gradients, mode);
-      if constexpr (D::host_memory)
-        pass->ready(k);
-      else
-        pass->ready(k, place::current(device));
+      if (pass == nullptr || pass->is_ready(k)) return;
+      tensors.store_gradient(k);
+      pass->ready(k, place::current(pass->get_device()));
     }
   };
 
@@ -112,40 +107,28 @@ class torch_model : public custom_model<Data, P, D> {
   template <class Module, class F>
     requires std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&> ||
              std::is_invocable_r_v<std::pair<torch::Tensor, std::int64_t>, F&, Module&, const Data&>
-  torch_model(std::shared_ptr<Module> module, F loss, torch_model_options options = {},
+  torch_model(std::shared_ptr<Module> module, F loss, const torch_model_options& options = {},
               D device = {})
-      : torch_model(make_state(module, std::move(loss), std::move(options), device)) {}
+      : torch_model(make_state(module, std::move(loss), options, device), device) {}
 
   /// Copies the module's values; rank 0's become those of all ranks.
   void initialize(span_on<Real, D> plane, std::uint64_t) const {
     const stream s{};
-    {
-      const typename place::scope on(state_->device, s);
-      state_->tensors.store(plane.data, false);
-    }
-    state_->device.finish(s);
+    const typename place::scope on(base::get_device(), s);
+    state_->tensors.store(plane.data, false);
+    base::get_device().finish(s);
   }
   /// Makes the module read `plane` from now on.
   void pack_parameters(span_on<const Real, D> plane, packed_parameters& to, stream s) const {
     base::pack_parameters(plane, to, s);
-    const typename place::scope on(state_->device, s);
+    const typename place::scope on(base::get_device(), s);
     state_->tensors.bind_values(to.data);
   }
   /// See Model.
   void backward(const packed_parameters& values, detail::device::plane_part<Real, D> gradients,
                 write_mode mode, const std::function<void(std::size_t)>& ready, stream s) {
-    state_->gradients = gradients;
-    state_->mode = mode;
-    // The first bucket is tested together with the statistics.
-    bool stored = false;
-    const std::function<void(std::size_t)> ready_with_statistics = [&](std::size_t k) {
-      if (!std::exchange(stored, true)) {
-        const typename place::scope on(state_->device, s);
-        state_->tensors.store(values.data, true);
-      }
-      ready(k);
-    };
-    base::backward(values, gradients, write_mode::add, ready_with_statistics, s);
+    state_->tensors.bind_gradients(gradients, mode);
+    base::backward(values, gradients, write_mode::add, ready, s);
   }
   /// See Model: backward skips frozen tensors.
   void freeze(std::span<const std::uint8_t> flags) {
@@ -153,32 +136,25 @@ class torch_model : public custom_model<Data, P, D> {
     for (std::size_t k = 0; k < state_->tensors.trainable(); ++k)
       state_->tensors.entries()[k].tensor.requires_grad_(flags.empty() || flags[k] == 0);
   }
-  /// Whether gradients of the next passes may stay in LibTorch's memory: on one rank, where only
-  /// the update reads them. Clears the record of which do.
-  void lend_gradients(bool may)
+  /// What leaves gradients in LibTorch's memory where the trainer lets it.
+  [[nodiscard]] auto& gradient_lender()
     requires(D::host_memory)
   {
-    state_->tensors.lend_gradients(may);
+    return state_->tensors;
   }
-  /// Address of trainable tensor k's gradient outside the arena; null: it is in the arena.
-  [[nodiscard]] Real* lent_gradient(std::size_t k) { return state_->tensors.lent_gradient(k); }
-  /// Copies such gradients to the arena.
-  void return_gradients() { state_->tensors.return_gradients(state_->gradients); }
   /// Frozen parameters, integer buffers and second names of shared tensors, for weight files; valid
   /// until the next call.
   [[nodiscard]] std::vector<detail::io::tensor_view> constants() const {
     std::vector<detail::io::tensor_view> all;
     copies_.clear();
-    const auto add = [&](const std::string& name, const torch::Tensor& t) {
-      copies_.push_back(t.detach().to(torch::kCPU).contiguous());
-      all.push_back(detail::libtorch::view_of(name, copies_.back()));
+    const auto add = [&](const detail::libtorch::module_tensor& t) {
+      for (const std::string& name : t.other_names) {
+        copies_.push_back(t.tensor.detach().to(torch::kCPU).contiguous());
+        all.push_back(detail::libtorch::view_of(name, copies_.back()));
+      }
     };
-    for (const auto& c : state_->tensors.constants()) {
-      add(c.name, c.tensor);
-      for (const std::string& name : c.other_names) add(name, c.tensor);
-    }
-    for (const auto& e : state_->tensors.entries())
-      for (const std::string& name : e.other_names) add(name, e.tensor);
+    for (const auto& c : state_->tensors.constants()) add(c);
+    for (const auto& e : state_->tensors.entries()) add(e);
     return all;
   }
   /// Reads those that the file has. @throws error for one of another number type or shape.
@@ -198,129 +174,108 @@ class torch_model : public custom_model<Data, P, D> {
     std::size_t bytes = 0;
     for (const auto& e : state_->tensors.entries())
       if (!e.is_view) bytes += static_cast<std::size_t>(e.tensor.numel()) * sizeof(Real);
-    constexpr std::string_view views =
-        "parameters of the module are views of the arena, gradients once they are complete";
-    const std::string tensors = base::parameters().describe();
-    return bytes == 0 ? concat(tensors, "; ", views)
-                      : concat(tensors, "; ", views, ", but for ", detail::core::grouped(bytes),
-                               " bytes, which are copied each way");
+    std::string text = concat(
+        base::parameters().describe(),
+        "; parameters of the module are views of the arena, gradients once they are complete");
+    if (bytes > 0)
+      text +=
+          concat(", but for ", detail::core::grouped(bytes), " bytes, which are copied each way");
+    return text;
   }
 
  private:
-  explicit torch_model(std::shared_ptr<state> s)
+  torch_model(std::shared_ptr<state> s, const D& device)
       : base(
             s->tensors.list(),
-            [s](const Data& data, typename base::pass& now) { return run(*s, data, now); },
-            s->device),
+            [s](const Data& data, typename base::pass& now) { return run(*s, data, now); }, device),
         state_(std::move(s)) {}
 
   template <class Module, class F>
   static std::shared_ptr<state> make_state(const std::shared_ptr<Module>& module, F loss,
-                                           torch_model_options options, const D& device) {
+                                           const torch_model_options& options, const D& device) {
     expects(module != nullptr, "torch_model: the module is null");
-    auto s =
-        std::make_shared<state>(detail::libtorch::tensors_of(*module), std::move(options), device);
+    auto s = std::make_shared<state>(detail::libtorch::tensors_of(*module), options, device);
     s->loss = [module, loss = std::move(loss)](
-                  const Data& data) mutable -> std::pair<torch::Tensor, std::int64_t> {
+                  const Data& data, bool trains) mutable -> std::pair<torch::Tensor, std::int64_t> {
+      module->train(trains);
       if constexpr (std::is_invocable_r_v<torch::Tensor, F&, Module&, const Data&>)
         return {loss(*module, data), -1};
       else
         return loss(*module, data);
     };
-    s->set_training = [module](bool on) { module->train(on); };
     for (std::size_t k = 0; k < s->tensors.trainable(); ++k) {
-      auto node = torch::autograd::impl::grad_accumulator(s->tensors.entries()[k].tensor);
-      node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+      auto& e = s->tensors.entries()[k];
+      e.node = torch::autograd::impl::grad_accumulator(e.tensor);
+      e.node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
           [weak = std::weak_ptr<state>(s), k](const auto& outputs, const auto&) {
             if (const auto own = weak.lock()) own->set_ready(k);
             return outputs;
           }));
-      s->accumulators.push_back(std::move(node));
     }
     return s;
   }
 
   static metrics run(state& s, const Data& data, typename base::pass& pass) {
     s.tensors.expect_in_place();
-    const typename place::scope on(s.device, pass.stream());
-    s.set_training(pass.trains());
+    const typename place::scope on(pass.get_device(), pass.stream());
     const torch::AutoGradMode mode(pass.trains());
     const auto count = static_cast<double>(pass.update().count);
     at::autocast::clear_cache();  // of values from before the last update
-    if (pass.trains()) {
-      s.tensors.bind_gradients(s.gradients, s.mode);
-      seed_pass(s, pass.update(), pass.step());
-    }
-    auto [loss, right] = s.loss(data);
+    if (pass.trains()) seed_pass(s, pass);
+    auto [loss, right] = s.loss(data, pass.trains());
     if (!loss.defined() || loss.numel() != 1)
       throw usage_error(
           concat("torch_model: the function returns the mean loss of the batch, one "
                  "number; it returned ",
                  loss.defined() ? concat(loss.numel(), " numbers") : "no tensor"));
     if (pass.trains()) {
-      {
-        const std::lock_guard lock(s.mutex);
-        s.done.assign(s.tensors.trainable(), 0);
-        s.pass = &pass;
-      }
-      const ended_pass end{s};
+      s.tensors.store(pass.weights(0).data, true);  // tested together with the first bucket
+      s.set_pass(&pass);
+      const std::unique_ptr<state, void (*)(state*)> end(&s,
+                                                         [](state* x) { x->set_pass(nullptr); });
       if (loss.requires_grad()) {  // in the master's type: a scaled loss may be beyond half's range
         loss = loss.to(std::is_same_v<Real, double> ? torch::kDouble : torch::kFloat);
         loss.backward(torch::full_like(loss, count * pass.loss_weight()));
       }
       set_unused_ready(s, pass);
     }
-    metrics sums{.top1 = right, .top5 = -1, .count = pass.update().count};
-    if constexpr (D::host_memory) {
-      sums.loss = loss.template item<double>() * count;
-    } else {  // read behind the step
-      const torch::NoGradGuard no_grad;
-      torch::from_blob(&pass.sums().data->loss, {1}, loss.options().dtype(torch::kDouble))
-          .add_(loss.detach().to(torch::kDouble).reshape({1}), count);
-    }
-    return sums;
+    const torch::NoGradGuard no_grad;  // the loss is read behind the step
+    torch::from_blob(&pass.sums().data->loss, {1}, loss.options().dtype(torch::kDouble))
+        .add_(loss.detach().to(torch::kDouble).reshape({1}), count);
+    return {.top1 = right, .top5 = -1, .count = pass.update().count};
   }
   // Random numbers are a function of the run's seed, the step, the place of the samples in it, and
   // the pass, as those of the library's own dropout.
-  static void seed_pass(state& s, const batch<D>& b, std::int64_t step) {
-    s.micro = step == s.step ? s.micro + 1 : 0;
-    s.step = step;
-    const random_sequence update(b.seed, purpose::dropout, static_cast<std::uint64_t>(step),
-                                 static_cast<std::uint64_t>(b.first_sample));
+  static void seed_pass(state& s, const typename base::pass& pass) {
+    s.micro = pass.step() == s.step ? s.micro + 1 : 0;
+    s.step = pass.step();
+    const random_sequence update(pass.update().seed, purpose::dropout,
+                                 static_cast<std::uint64_t>(s.step),
+                                 static_cast<std::uint64_t>(pass.update().first_sample));
     detail::libtorch::seed_generator(update.subsequence(s.micro));
     if constexpr (!D::host_memory)
-      detail::libtorch::seed_generator(update.subsequence(s.micro), place::place(s.device));
+      detail::libtorch::seed_generator(update.subsequence(s.micro),
+                                       place::place(pass.get_device()));
   }
-  struct ended_pass {
-    state& s;
-    ~ended_pass() {
-      const std::lock_guard lock(s.mutex);
-      s.pass = nullptr;
-    }
-  };
   static void set_unused_ready(state& s, const typename base::pass& pass) {
     std::string names;
-    for (std::size_t k = 0; k < s.done.size(); ++k)
-      if (s.done[k] == 0 && !pass.is_frozen(k))
+    for (std::size_t k = 0; k < s.tensors.trainable(); ++k)
+      if (!pass.is_ready(k) && !pass.is_frozen(k))
         names += concat(names.empty() ? "" : ", ", s.tensors.entries()[k].name);
-    if (!names.empty() && s.options.unused == unused_parameters::refuse)
+    if (!names.empty() && s.unused == unused_parameters::refuse)
       throw usage_error(
           concat("torch_model: the loss does not depend on ", names,
                  ": remove them from the module, freeze them, or count their gradient "
                  "as zero with torch_model_options{.unused = "
                  "unused_parameters::zero}"));
-    for (std::size_t k = s.done.size(); k-- > 0;) s.set_ready(k);
+    for (std::size_t k = s.tensors.trainable(); k-- > 0;) s.set_ready(k);
   }
 
   std::shared_ptr<state> state_;
   mutable std::vector<torch::Tensor> copies_;  // of constants()
 };
-template <class Module, class F>
-torch_model(std::shared_ptr<Module>, F) -> torch_model<>;
-template <class Module, class F>
-torch_model(std::shared_ptr<Module>, F, torch_model_options) -> torch_model<>;
-template <class Module, class F, class D>
-torch_model(std::shared_ptr<Module>, F, torch_model_options, D)
+template <class Module, class F, class D = cpu>
+torch_model(std::shared_ptr<Module>, F, torch_model_options = {}, D = {})
     -> torch_model<torch::data::Example<>, fp32, D>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -176,12 +176,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span weights() { return planes_.weights(); }
   /// Gradients as the last step left them. @throws usage_error if frozen layers have none.
   [[nodiscard]] span grads() {
-    if constexpr (lends) model_.return_gradients();
+    if constexpr (lends) model_.gradient_lender().return_gradients();
     return planes_.grads();
   }
   /// Gradients of trained layers.
   [[nodiscard]] auto held_grads() {
-    if constexpr (lends) model_.return_gradients();
+    if constexpr (lends) model_.gradient_lender().return_gradients();
     return planes_.held_grads();
   }
   /// Weights of one segment, such as "layer1.0.conv1.weight". @throws usage_error for an unknown
@@ -287,7 +287,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     readback_.begin(micro.size());
     if constexpr (lends) {
       lent_ = micro.size() == 1 && reducer_.comm.size() == 1 && options_.freeze.empty();
-      model_.lend_gradients(lent_);
+      model_.gradient_lender().lend_gradients(lent_);
     }
     planes_.begin_step(out_.info, checks_gradient(), stream_);
     if (micro.empty() || !detail::train::overwrites<M>(micro.front())) planes_.clear_grads(stream_);

@@ -44,6 +44,7 @@ struct lending_model : base {
     };
     base::backward(values, to, mode, lend_before, s);
   }
+  lending_model& gradient_lender() { return *this; }
   void lend_gradients(bool on) {
     may = on;
     own.clear();

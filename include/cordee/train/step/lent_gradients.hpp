@@ -29,9 +29,11 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 /// A model whose backward can leave gradients in memory of its own.
 template <class M>
 concept LendsGradients = requires(M& m, std::size_t k) {
-  m.lend_gradients(true);  // whether the passes from now on do; forgets those that are lent
-  { m.lent_gradient(k) } -> std::same_as<typename M::precision::master*>;  // null: in the plane
-  m.return_gradients();                                                    // to the plane
+  // Whether the passes from now on do; forgets those that are lent.
+  m.gradient_lender().lend_gradients(true);
+  // Where one is; null: in the plane.
+  { m.gradient_lender().lent_gradient(k) } -> std::same_as<typename M::precision::master*>;
+  m.gradient_lender().return_gradients();  // to the plane
 };
 
 /// Optimizers that only read gradients, one segment like another.
@@ -51,29 +53,26 @@ void for_lent(M& model, Planes& planes, const F& f) {
   const auto segments = planes.trainables();
   for (std::size_t k = 0; k < segments.size(); ++k) {
     auto view = planes.view_of(segments.subspan(k, 1), k, true);
-    if (auto* const lent = model.lent_gradient(k); lent != nullptr)
+    if (auto* const lent = model.gradient_lender().lent_gradient(k); lent != nullptr)
       view.grads = {lent, segments[k].size};
     f(view);
   }
 }
-/// The squared norms of all trainable segments' gradients, with the bits that they have in a plane;
-/// the first is NaN where a running statistic is not finite now.
-template <class M, class Planes>
-void compute_lent_norms(M& model, Planes& planes, typename M::device::stream s) {
-  using Real = typename M::precision::master;
-  for_lent(model, planes, [&](const auto& view) {
-    ops::segmented_squares<Real>(s, view.segments, view.grads, view.squared_grad_norms);
-  });
-  Real spoiled = 0;
-  planes.template check_statistics<M>({&spoiled, 1}, s);
-  planes.view_of(planes.trainables().first(1), 0, true).squared_grad_norms[0] += spoiled;
-}
-
-/// The same where they are `lent`, and may be; returns whether they are.
+/// Whether gradients are `lent`, and may be. If so, computes the squared norms of all trainable
+/// segments' gradients, with the bits that they have in a plane; the first is NaN where a running
+/// statistic is not finite now.
 template <bool Lends, class M, class Planes>
 bool compute_lent_norms(bool lent, M& model, Planes& planes, typename M::device::stream s) {
-  if constexpr (Lends)
-    if (lent) compute_lent_norms(model, planes, s);
+  if constexpr (Lends) {
+    if (!lent) return false;
+    using Real = typename M::precision::master;
+    for_lent(model, planes, [&](const auto& view) {
+      ops::segmented_squares<Real>(s, view.segments, view.grads, view.squared_grad_norms);
+    });
+    Real spoiled = 0;
+    planes.template check_statistics<M>({&spoiled, 1}, s);
+    planes.view_of(planes.trainables().first(1), 0, true).squared_grad_norms[0] += spoiled;
+  }
   return lent;
 }
 
