@@ -88,15 +88,6 @@ std::string describe_bucket_limit(const trainer_options& options, bool on_host) 
   return concat(", of at most ", core::grouped(limit.bytes), " by ", limit.decided_by);
 }
 
-/// ", image 3 x 32 x 32, 10 classes" of a model of images.
-template <class M>
-std::string describe_images() {
-  if constexpr (nn::ImageModel<M>)
-    return concat(", image ", describe(M::input), ", ", M::classes, " classes");
-  else
-    return {};
-}
-
 /// The engine's name, and what it found out about the processor where it asks.
 template <class Engine>
 std::string describe_engine() {
@@ -138,9 +129,11 @@ std::string describe(Run& run, F& feed, double epochs, const Callbacks&... callb
     out += concat(name, std::string(std::max<std::size_t>(name.size(), 14) - name.size() + 2, ' '),
                   value, "\n");
   };
+  std::string images;
+  if constexpr (detail::nn::ImageModel<M>)
+    images = concat(", image ", describe(M::input), ", ", M::classes, " classes");
   add_line("network", concat(detail::core::grouped(parameters), " parameters in ",
-                             detail::core::count_trainable(run.segments()), " tensors",
-                             detail::train::describe_images<M>()));
+                             detail::core::count_trainable(run.segments()), " tensors", images));
   if constexpr (requires { run.model().describe_parameters(); })
     add_line("parameters", run.model().describe_parameters());
   if (const auto& frozen = run.options().freeze; !frozen.empty())

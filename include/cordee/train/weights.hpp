@@ -153,21 +153,13 @@ concept HasConstants = requires(M& m, const io::tensor_file& file) {
   m.set_constants(file);
 };
 
-/// Channels of a model's images; 0: it has no images.
-template <class M>
-constexpr int channels_of() {
-  if constexpr (nn::ImageModel<M>)
-    return M::input.channels;
-  else
-    return 0;
-}
-
 /// Rank 0 writes the mean model, and beside `metadata` the library's and what the run knows of its
 /// data (train/input/data_description.hpp). Collective.
 template <class Run>
 void save_weights(Run& run, const std::string& path, io::tensor_metadata metadata = {}) {
-  metadata = with_description(std::move(metadata), run.fit_state().data,
-                              channels_of<typename Run::model_type>());
+  if constexpr (nn::ImageModel<typename Run::model_type>)
+    metadata = with_description(std::move(metadata), run.fit_state().data,
+                                Run::model_type::input.channels);
   run.with_mean_model([&] {
     std::vector<io::tensor_view> others;  // that are in no plane
     if constexpr (HasConstants<typename Run::model_type>) others = run.model().constants();
