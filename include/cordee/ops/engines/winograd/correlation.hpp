@@ -3,8 +3,8 @@
 //
 // The 3x3 convolution of stride 1 and padding 1 on tiles: fprop, or dgrad with dy as x.
 //
-//   v = tiles of x,  m[k, tile] = sum over c of u[k, c] v[c, tile]  for each of 16 elements,
-//   y = tiles m transformed back: 16 multiplications for four sums that take 36
+//   v = tiles of x,  m[k, tile] = sum over c of u[k, c] v[c, tile]  for each of 24 elements,
+//   y = tiles m transformed back: 24 multiplications for eight sums that take 72
 //
 // An element's sums are a 1x1 convolution over a row of tiles, which engine `direct` computes. A
 // task computes all three steps for some rows of tiles (of several images where they are small) and
@@ -24,9 +24,9 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// The tiles of some rows, (16 elements, blocks of channels, tiles, V). Elements are V numbers
-/// further apart than their size: otherwise they would map to the same few cache sets.
-template <class Real, int V>
+/// The tiles of some rows, (elements, blocks of channels, tiles, V). Elements are V numbers further
+/// apart than their size: otherwise they would map to the same few cache sets.
+template <int M, class Real, int V>
 struct tile_buffer {
   std::ptrdiff_t block, pitch;  // from one block of channels, from one element to the next
   Real* data;
@@ -34,7 +34,7 @@ struct tile_buffer {
   tile_buffer(scratch<Real>& memory, std::size_t blocks, int tiles)
       : block(std::ptrdiff_t{V} * tiles),
         pitch(static_cast<std::ptrdiff_t>(blocks) * block + V),
-        data(memory.reserve(static_cast<std::size_t>(winograd_elements * pitch))) {}
+        data(memory.reserve(static_cast<std::size_t>(winograd_elements<M> * pitch))) {}
 
   [[nodiscard]] Real* block_of(int element, std::size_t b) const {
     return data + element * pitch + static_cast<std::ptrdiff_t>(b) * block;
@@ -45,7 +45,7 @@ struct tile_buffer {
   template <class Pixel, class F>
   void for_each_row(const extent& image, std::size_t first, std::size_t last, std::size_t k,
                     std::size_t past, Pixel* x, const F& f) const {
-    const winograd_tiles tiles(image);
+    const winograd_tiles<M> tiles(image);
     const auto rows = static_cast<std::size_t>(tiles.rows);
     const std::size_t blocks = channel_blocks(image.channels, V), plane = image.pixels() * V;
     for (std::size_t b = k; b < past; ++b) {
@@ -58,10 +58,10 @@ struct tile_buffer {
 
 /// The rows of tiles of one step: as many as fit the second-level cache with so many channels, but
 /// at least `least` tiles, so that weights and sums are reused often enough.
-template <class Real>
-std::size_t tile_rows_per_step(const winograd_tiles& tiles, int channels, int least) {
+template <class Real, int M>
+std::size_t tile_rows_per_step(const winograd_tiles<M>& tiles, int channels, int least) {
   constexpr int numbers = 524288 / static_cast<int>(sizeof(Real));
-  const int fit = numbers / (winograd_elements * channels);
+  const int fit = numbers / (winograd_elements<M> * channels);
   return static_cast<std::size_t>(
       std::max({1, fit / tiles.columns, (least + tiles.columns - 1) / tiles.columns}));
 }
@@ -69,6 +69,7 @@ std::size_t tile_rows_per_step(const winograd_tiles& tiles, int channels, int le
 template <class N, int V>
 class winograd_correlation {
   using Real = precision::wide<N>;
+  static constexpr int M = winograd_width;
 
  public:
   winograd_correlation(const convolution_problem& p, bool dgrad)
@@ -79,7 +80,7 @@ class winograd_correlation {
 
   void run(int samples,
            const N* x,     // (samples, C / V, H, W, V)
-           const Real* u,  // winograd_weights, (16, K, C)
+           const Real* u,  // winograd_weights, (24, K, C)
            N* y,           // (samples, K / V, H, W, V)
            write_mode mode, cpu::stream s) const {
     const std::size_t rows =
@@ -96,8 +97,8 @@ class winograd_correlation {
 
  private:
   struct buffers {
-    scratch<Real> x;  // v: (16, C / V, tiles, V)
-    scratch<Real> y;  // m: (16, filter blocks of the part, tiles, V)
+    scratch<Real> x;  // v: (24, C / V, tiles, V)
+    scratch<Real> y;  // m: (24, filter blocks of the part, tiles, V)
     std::vector<tap> taps;
   };
 
@@ -130,25 +131,25 @@ class winograd_correlation {
     thread_local buffers memory;
     const int tiles = static_cast<int>(last - first) * tiles_.columns;
     const std::size_t ins = channel_blocks(in_.channels, V);
-    const tile_buffer<Real, V> data(memory.x, ins, tiles);       // v: (16, C / V, tiles, V)
-    const tile_buffer<Real, V> sums(memory.y, past - k, tiles);  // m: (16, past - k, tiles, V)
+    const tile_buffer<M, Real, V> data(memory.x, ins, tiles);       // v: (24, C / V, tiles, V)
+    const tile_buffer<M, Real, V> sums(memory.y, past - k, tiles);  // m: (24, past - k, tiles, V)
     data.for_each_row(in_, first, last, 0, ins, x, [&](int i, const N* from, Real* to) {
-      data_to_tiles<N, V>(in_, from, i, to, data.pitch);
+      data_to_tiles<M, N, V>(in_, from, i, to, data.pitch);
     });
     memory.taps.clear();
     for (int c = 0; c < in_.channels; c += V)
       memory.taps.push_back(
           {c / V * data.block, weights_.element.at(c, 0, 0), std::min(V, in_.channels - c)});
-    for (int e = 0; e < winograd_elements; ++e)
+    for (int e = 0; e < winograd_elements<M>; ++e)
       multiply(memory.taps, tiles, e, k, past, data, u, sums);
     sums.for_each_row(out_, first, last, k, past, y, [&](int i, N* to, const Real* from) {
-      tiles_to_data<N, V>(out_, from, sums.pitch, i, to, add);
+      tiles_to_data<M, N, V>(out_, from, sums.pitch, i, to, add);
     });
   }
 
   void multiply(const std::vector<tap>& taps, int tiles, int e, std::size_t k, std::size_t past,
-                const tile_buffer<Real, V>& data, const Real* u,
-                const tile_buffer<Real, V>& sums) const {
+                const tile_buffer<M, Real, V>& data, const Real* u,
+                const tile_buffer<M, Real, V>& sums) const {
     for (std::size_t b = k; b < past; b += 2) {
       const bool pair = b + 1 < past;
       const std::ptrdiff_t block = weights_.element.block_size();
@@ -170,8 +171,8 @@ class winograd_correlation {
   }
 
   extent in_, out_;
-  winograd_tiles tiles_;
-  winograd_weights<Real, V> weights_;
+  winograd_tiles<M> tiles_;
+  winograd_weights<M, Real, V> weights_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

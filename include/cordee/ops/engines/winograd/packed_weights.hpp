@@ -15,15 +15,15 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// The weights of one direction, (16 elements, packed form of 1x1 windows). Elements are V numbers
+/// The weights of one direction, (elements, packed form of 1x1 windows). Elements are V numbers
 /// further apart than their size: otherwise they would map to the same few cache sets.
-template <class Real, int V>
+template <int M, class Real, int V>
 struct winograd_weights {
   packed_form<V> element;
 
   winograd_weights(int outputs, int inputs) : element{outputs, inputs, 1} {}
 
-  [[nodiscard]] std::size_t size() const { return winograd_elements * (element.size() + V); }
+  [[nodiscard]] std::size_t size() const { return winograd_elements<M> * (element.size() + V); }
   [[nodiscard]] std::ptrdiff_t pitch() const {
     return static_cast<std::ptrdiff_t>(element.size()) + V;
   }
@@ -37,7 +37,9 @@ struct winograd_weights {
 /// inputs and outputs exchanged.
 template <class Real, int V>
 struct winograd_packed_weights {
-  winograd_weights<Real, V> fprop, dgrad;
+  static constexpr int M = winograd_width;
+
+  winograd_weights<M, Real, V> fprop, dgrad;
 
   explicit winograd_packed_weights(const convolution_problem& p)
       : fprop(p.filters, p.in.channels), dgrad(p.in.channels, p.filters) {}
@@ -47,7 +49,7 @@ struct winograd_packed_weights {
   /// Windows are rounded to N before they are transformed, their elements are not.
   template <class N = Real>
   void pack(const Real* master,  // (K, C, 3, 3)
-            Real* packed,        // (16, K, C), then (16, C, K)
+            Real* packed,        // (24, K, C), then (24, C, K)
             cpu::stream s) const {
     device::parallel_dynamic(s, channel_blocks(fprop.element.outputs, V),
                              [&](std::size_t b) { pack<N>(b, master, packed); });
@@ -76,13 +78,13 @@ struct winograd_packed_weights {
     round_all<N>(windows, block.size());
     block.swap_channels(0, 1, windows, swapped);
     for (int c = 0; c < channels; ++c)
-      window_to_tile<Real, V>(windows + block.at(c, 0, 0), block.tap_size(),
-                              packed + fprop.at(b, c), fprop.pitch());
+      window_to_tile<M, Real, V>(windows + block.at(c, 0, 0), block.tap_size(),
+                                 packed + fprop.at(b, c), fprop.pitch());
     Real* const packed_dgrad = packed + fprop.size();
     const int first = static_cast<int>(b) * V;
     for (std::size_t input = 0; input < channel_blocks(channels, V); ++input)
       for (int k = 0; k < std::min(V, filters - first); ++k)
-        window_to_tile<Real, V>(
+        window_to_tile<M, Real, V>(
             swapped + static_cast<std::ptrdiff_t>(input) * swapped_block.block_size() +
                 swapped_block.at(k, 2, 2),
             -swapped_block.tap_size(), packed_dgrad + dgrad.at(input, first + k), dgrad.pitch());
