@@ -216,10 +216,13 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
   /// Running statistics, the tail of the weights.
   [[nodiscard]] span statistics() { return planes_.statistics(); }
-  /// Quantiles of the last update's trust ratios; none if nothing adapts, or if its gradient was
-  /// not finite. Blocks the host.
-  [[nodiscard]] auto trust_ratios() {
-    return detail::train::ratios(optimizer_, planes_, out_.info, stream_);
+  /// Calls f(segment, |g|, ratio) for each trained tensor, as of the last update: |g| is the norm
+  /// of the gradient that the optimizer got, behind `clip`, on this rank; NaN if the gradient is
+  /// not tested. `ratio`, a std::optional<double>, is the trust ratio; empty where the tensor does
+  /// not adapt. Computes no norm, since the step has; blocks the host.
+  void for_gradient_norms(const auto& f) {
+    detail::train::for_gradient_norms(optimizer_, planes_, out_.info, checks_gradient(), stream_,
+                                      f);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <cordee/comm/reducers/ring.hpp>
 #include <cordee/train/callbacks/tensorboard.hpp>
 
 #include "tests/support/ranks.hpp"
@@ -181,6 +182,46 @@ TEST_CASE("tensorboard: values are means and rates of their step") {
   CHECK(value(300, "validation/loss") == 1.5F);
   CHECK(value(300, "validation/accuracy") == 0.75F);
   CHECK(value(300, "validation/accuracy_top5") == 0.9F);
+}
+
+TEST_CASE("tensorboard: numbers of a callback of one's own, from rank 0 alone") {
+  const folder here;
+  on_ranks(3, [&](threads comm) {
+    quadratic<fp64> model;
+    trainer run{model, lars{.trust_coefficient = 0.02}, [](double) { return 0.05; }, ring{comm}};
+    toy_loader feed{.rank_count = 3};
+    tensorboard board{here.file("run")};
+    board.scalar(0, "early", 1);  // before fit: there is no file
+    struct norms {
+      decltype(run)& trained;
+      tensorboard& board;
+      void step(const step_record& r) {
+        if (r.info.step % 5 != 0) return;
+        trained.for_gradient_norms([&](const segment& s, double norm, std::optional<double> ratio) {
+          board.scalar(r.info.step, concat("gradient_norm/", s.name), norm);
+          if (ratio) board.scalar(r.info.step, concat("trust_ratio/", s.name), *ratio);
+        });
+      }
+    };
+    run.fit(feed, 2, board, norms{run, board});
+    board.scalar(20, "late", comm.rank());  // behind fit, into rank 0's file
+    return 0;
+  });
+  REQUIRE(files_of(here.file("run")).size() == 1);
+  std::multiset<std::string> tags;
+  float first = 0;
+  for (const event& e : events(files_of(here.file("run"))[0])) {
+    tags.insert(e.tag);
+    if (e.step == 0 && e.tag == "gradient_norm/b2") first = e.value;
+    if (e.tag == "trust_ratio/W2") CHECK(e.step % 5 == 0);
+  }
+  for (const char* tag : {"gradient_norm/W1", "gradient_norm/b1", "gradient_norm/W2",
+                          "gradient_norm/b2", "trust_ratio/W1", "trust_ratio/W2"})
+    CHECK_MESSAGE(tags.count(tag) == 4, tag);
+  CHECK(tags.count("trust_ratio/b1") == 0);
+  CHECK(tags.count("early") == 0);
+  CHECK(tags.count("late") == 1);
+  CHECK(first == 0.05F);  // of T4's b2: 1 * (0.05 - 0)
 }
 
 TEST_CASE("tensorboard: a further fit appends, another object writes another file") {

@@ -197,3 +197,42 @@ TEST_CASE("trust ratios: absent of other optimizers, and of an update that was s
   CHECK_FALSE(all.at(1).trust_ratios.has_value());
   CHECK(all.at(2).trust_ratios.has_value());
 }
+
+TEST_CASE("norms of gradients: each tensor's, of the mean or its own, with the trust ratio") {
+  const auto step = [](threads comm, const auto& optimizer, trainer_options options,
+                       const auto& f) {
+    quadratic<fp64> model{.shift = 1.0 * comm.rank()};
+    trainer run{model, optimizer, [](double) { return 0.01; }, ring{comm}, options};
+    toy_loader feed{.rank_count = comm.size()};
+    run.fit(feed, 0.1);
+    std::size_t k = 0;
+    run.for_gradient_norms([&](const segment& s, double norm, std::optional<double> ratio) {
+      CHECK(s.name == t4_table[k].name);
+      f(k++, norm, ratio);
+    });
+    CHECK(k == 4);
+  };
+  const auto expect = [](double shift, double factor, bool adapts) {
+    return [=](std::size_t k, double norm, std::optional<double> ratio) {
+      CHECK(close(norm, factor * norm_of_gradient(k, shift), rounding));
+      CHECK(ratio.has_value() == (adapts && k % 2 == 0));  // W1 and W2
+      if (ratio) CHECK(close(*ratio, lars_ratio(k, shift, factor), rounding));
+    };
+  };
+  for (const int ranks : {1, 3, 5})
+    on_ranks(ranks, [&](threads comm) {
+      const double mean = 0.5 * (ranks - 1);
+      double square = 0;
+      for (std::size_t k = 0; k < 4; ++k) square += std::pow(norm_of_gradient(k, mean), 2);
+      step(comm, with_decay, {}, expect(mean, 1, true));
+      step(comm, clip{with_decay, 0.5}, {}, expect(mean, 0.5 / (std::sqrt(square) + 1e-6), true));
+      step(comm, sgd{}, {}, expect(mean, 1, false));
+      step(comm, local_steps{with_decay, 4}, {}, expect(comm.rank(), 1, true));
+      step(comm, sgd{}, {.check_finite = false},
+           [](std::size_t, double norm, std::optional<double> ratio) {
+             CHECK(std::isnan(norm));
+             CHECK_FALSE(ratio.has_value());
+           });
+      return 0;
+    });
+}

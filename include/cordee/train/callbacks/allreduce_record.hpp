@@ -36,7 +36,7 @@ template <bool ReadsRatios, class Run, class Outcome>
   constexpr bool exact = Run::gradient_is_exact;
   std::optional<quantiles> ratios;
   if constexpr (ReadsRatios)
-    if (own.applied) ratios = run.trust_ratios();
+    if (own.applied) ratios = trust_ratios(run);
   step_record r{own.info, own.train, core::sqrt(own.squared_global_norm), !exact};
   if constexpr (exact && requires { run.optimizer().clip_factor(r.grad_norm); })
     if (own.applied) r.clip_factor = run.optimizer().clip_factor(r.grad_norm);

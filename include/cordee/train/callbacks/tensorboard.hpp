@@ -199,6 +199,11 @@ class basic_tensorboard {
     }
     flush();
   }
+  /// Writes a number of your own for an update, `step` being its step_info::step. No effect before
+  /// fit has begun, and on ranks other than 0, which have no file.
+  void scalar(std::int64_t step, std::string_view tag, double value) {
+    if (file_) write(event_record(now(), step, 5, scalar_summary(tag, value)));
+  }
   /// Flushes what is still in memory.
   void end(const run_summary&) {
     flush();
@@ -256,9 +261,6 @@ class basic_tensorboard {
     std::timespec t{};
     ::clock_gettime(CLOCK_REALTIME, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  }
-  void scalar(std::int64_t step, std::string_view tag, double value) {
-    write(event_record(now(), step, 5, scalar_summary(tag, value)));
   }
   void write(const String& record) {
     if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size()) fail("write");

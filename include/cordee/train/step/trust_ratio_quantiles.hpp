@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trust ratios of an update, as quantiles over the segments that adapt.
+// The trust ratios of an update, by segment and as quantiles over the segments that adapt.
 #pragma once
 
 #include <concepts>
@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/limits.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/min_max.hpp>
 #include <cordee/core/segment.hpp>
@@ -82,25 +83,37 @@ quantiles quantiles_of(std::vector<Number> x) {
   return {x.front(), at(0.25), at(0.5), at(0.75), x.back()};
 }
 
-/// Those with which the last update was made; none where nothing adapts, or where the gradient was
-/// not finite. Blocks the host.
-template <class O, class Planes, class Stream>
-std::optional<quantiles> ratios(const O& outer, [[maybe_unused]] const Planes& planes,
-                                [[maybe_unused]] const step_info& info, [[maybe_unused]] Stream s) {
+/// f(segment, |g|, trust ratio) for each trainable segment, as of the last update: |g| is NaN
+/// unless the gradient was tested, the ratio empty where the segment does not adapt or |g| was not
+/// finite. Blocks the host.
+template <class O, class Planes, class Stream, class F>
+void for_gradient_norms(const O& outer, const Planes& planes,
+                        [[maybe_unused]] const step_info& info, bool tested, Stream s, const F& f) {
   using inner = std::remove_cvref_t<decltype(innermost(outer))>;
-  if constexpr (HasTrustRatio<inner>) {
-    std::vector<double> found;
-    planes.for_norms(s, [&](const segment& of, double weights, double gradient, double sum) {
-      if (!core::isfinite(gradient)) return;
+  planes.for_norms(s, [&](const segment& of, [[maybe_unused]] double weights, double gradient,
+                          [[maybe_unused]] double sum) {
+    std::optional<double> ratio;
+    if constexpr (HasTrustRatio<inner>)
       for_optimizer_of(outer, of, info.learning_rate, [&](const inner& optimizer, double rate) {
-        if (!optim::has_trust_ratio(optimizer, of.kind)) return;
+        if (!core::isfinite(gradient) || !optim::has_trust_ratio(optimizer, of.kind)) return;
         if constexpr (RatioOfGradient<inner>)
-          found.push_back(
-              optimizer.ratio(weights, inner::form::norm_of_sum ? sum : gradient,
-                              optimizer.decay_on(of.kind) ? optimizer.weight_decay : 0.0, rate));
+          ratio = optimizer.ratio(weights, inner::form::norm_of_sum ? sum : gradient,
+                                  optimizer.decay_on(of.kind) ? optimizer.weight_decay : 0.0, rate);
         else
-          found.push_back(optimizer.ratio(weights, sum));
+          ratio = optimizer.ratio(weights, sum);
       });
+    f(of, tested ? gradient : core::limits<double>::quiet_NaN(), ratio);
+  });
+}
+
+/// Those with which a run made its last update; none where nothing adapts, or where the gradient
+/// was not finite. Blocks the host.
+template <class Run>
+std::optional<quantiles> trust_ratios(Run& run) {
+  if constexpr (HasTrustRatio<std::remove_cvref_t<decltype(innermost(run.optimizer()))>>) {
+    std::vector<double> found;
+    run.for_gradient_norms([&](const segment&, double, auto ratio) {
+      if (ratio) found.push_back(*ratio);
     });
     if (!found.empty()) return quantiles_of(std::move(found));
   }
