@@ -184,7 +184,7 @@ class torch_model : public custom_model<Data, P, D> {
   }
 
  private:
-  torch_model(std::shared_ptr<state> s, const D& device)
+  torch_model(std::shared_ptr<state> s, const std::type_identity_t<D>& device)  // deduces nothing
       : base(
             s->tensors.list(),
             [s](const Data& data, typename base::pass& now) { return run(*s, data, now); }, device),
