@@ -14,21 +14,23 @@ using namespace cordee::detail::ops;
 
 namespace {
 
-// F(2, 3) for rows of tiles, and F(4, 3) of the points 0, 3/4, -3/4, 3/2, -3/2 for columns.
+constexpr int M = winograd_width;
+// F(2, 3), and F(4, 3) of the points 0, 3/4, -3/4, 3/2, -3/2, for the columns of wide tiles.
 constexpr double column[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-constexpr double row[6][3] = {{64. / 81, 0, 0},
-                              {-128. / 243, -32. / 81, -8. / 27},
-                              {-128. / 243, 32. / 81, -8. / 27},
-                              {32. / 243, 16. / 81, 8. / 27},
-                              {32. / 243, -16. / 81, 8. / 27},
-                              {0, 0, 1}};
+constexpr double wide_row[6][3] = {{64. / 81, 0, 0},
+                                   {-128. / 243, -32. / 81, -8. / 27},
+                                   {-128. / 243, 32. / 81, -8. / 27},
+                                   {32. / 243, 16. / 81, 8. / 27},
+                                   {32. / 243, -16. / 81, 8. / 27},
+                                   {0, 0, 1}};
 
 /// Element e of the tile of g, of the window or of the window rotated by 180 degrees.
 double element(const double* g, int e, bool rotated) {
   double sum = 0;
   for (int r = 0; r < 3; ++r)
     for (int s = 0; s < 3; ++s)
-      sum += column[e / 6][r] * row[e % 6][s] * g[rotated ? 8 - (3 * r + s) : 3 * r + s];
+      sum += column[e / (M + 2)][r] * (M == 4 ? wide_row : column)[e % (M + 2)][s] *
+             g[rotated ? 8 - (3 * r + s) : 3 * r + s];
   return sum;
 }
 
@@ -55,9 +57,9 @@ TEST_CASE_TEMPLATE("winograd_packed_weights: the elements of every window, rotat
       const Real* const packed_dgrad = packed.data() + weights.fprop.size();
       for (int k = 0; k < p.filters; ++k)
         for (int c = 0; c < p.in.channels; ++c)
-          for (int e = 0; e < winograd_elements<4>; ++e) {
+          for (int e = 0; e < winograd_elements<M>; ++e) {
             const double* const g = w.data() + (k * p.in.channels + c) * 9;
-            const auto at = [e](const winograd_weights<4, Real, V>& direction, int output,
+            const auto at = [e](const winograd_weights<M, Real, V>& direction, int output,
                                 int input) {
               return direction.at(static_cast<std::size_t>(output / V), input) + output % V +
                      e * direction.pitch();

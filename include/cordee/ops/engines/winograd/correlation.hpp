@@ -3,8 +3,8 @@
 //
 // The 3x3 convolution of stride 1 and padding 1 on tiles: fprop, or dgrad with dy as x.
 //
-//   v = tiles of x,  m[k, tile] = sum over c of u[k, c] v[c, tile]  for each of 24 elements,
-//   y = tiles m transformed back: 24 multiplications for eight sums that take 72
+//   v = tiles of x,  m[k, tile] = sum over c of u[k, c] v[c, tile]  for each element,
+//   y = tiles m transformed back
 //
 // An element's sums are a 1x1 convolution over a row of tiles, which engine `direct` computes. A
 // task computes all three steps for some rows of tiles (of several images where they are small) and

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `winograd`: 3x3 windows of stride 1 and padding 1 by F(2x4, 3x3), with 24 multiplications
-// instead of 72 (Winograd, 1980; Lavin and Gray, 2016), if images and channels are large enough for
-// tiles to pay off (`uses_tiles`); weight gradients by F(2x2, 3x3), 16 instead of 36. Engine
-// `direct` computes all other problems.
+// Engine `winograd`: 3x3 windows of stride 1 and padding 1 by F(2x2, 3x3), with 16 multiplications
+// instead of 36 (Winograd, 1980; Lavin and Gray, 2016), if images and channels are large enough for
+// tiles to pay off (`uses_tiles`); with AVX2, weight gradients apart, by F(2x4, 3x3), 24 instead of
+// 72 (`winograd_width`). Engine `direct` computes all other problems.
 //
 // An element of a tile sums one product per channel, a pixel in `direct` nine: in fp32 the error is
 // about that of `direct` (tests/ops/engines/winograd/engine.cpp; with F(4x4, 3x3) it would be twice
-// as large). Packed weights need 24 numbers instead of 9.
+// as large). Packed weights need 16 or 24 numbers instead of 9.
 #pragma once
 
 #include <cordee/ops/convolution.hpp>
@@ -52,7 +52,7 @@ struct winograd_with {
   template <class N>
   static void pack(const convolution_problem& p,
                    const precision::wide<N>* master,  // (K, C, R, S)
-                   N* packed,                         // (24, K, C), (24, C, K); or direct's
+                   N* packed,  // (elements, K, C), (elements, C, K); or direct's
                    cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::pack(p, master, packed, s);
     packed_weights<N>(p).template pack<N>(master, as_wide(packed), s);
@@ -62,7 +62,7 @@ struct winograd_with {
   template <class N>
   static void fprop(const convolution_problem& p, int samples,
                     const N* x,       // (N, C/V, H, W, V)
-                    const N* packed,  // (24, K, C), (24, C, K); or direct's
+                    const N* packed,  // (elements, K, C), (elements, C, K); or direct's
                     N* y,             // (N, K/V, H', W', V)
                     cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::fprop(p, samples, x, packed, y, s);
@@ -73,7 +73,7 @@ struct winograd_with {
   template <class N>
   static void dgrad(const convolution_problem& p, int samples,
                     const N* dy,      // (N, K/V, H', W', V)
-                    const N* packed,  // (24, K, C), (24, C, K); or direct's
+                    const N* packed,  // (elements, K, C), (elements, C, K); or direct's
                     N* dx,            // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::dgrad(p, samples, dy, packed, dx, mode, s);

@@ -49,7 +49,7 @@ struct winograd_packed_weights {
   /// Windows are rounded to N before they are transformed, their elements are not.
   template <class N = Real>
   void pack(const Real* master,  // (K, C, 3, 3)
-            Real* packed,        // (24, K, C), then (24, C, K)
+            Real* packed,        // (elements, K, C), then (elements, C, K)
             cpu::stream s) const {
     device::parallel_dynamic(s, channel_blocks(fprop.element.outputs, V),
                              [&](std::size_t b) { pack<N>(b, master, packed); });

@@ -22,8 +22,11 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// M of fprop and dgrad; and of wgrad, whose error would be 1.3 times as large with 4.
-inline constexpr int winograd_width = 4, winograd_gradient_width = 2;
+/// M of fprop and dgrad: 4 is faster with registers of 32 bytes (AVX2), needs half as much memory
+/// again for packed weights, and has not been timed with others.
+inline constexpr int winograd_width = register_bytes == 32 ? 4 : 2;
+/// M of wgrad, whose error would be 1.3 times as large with 4.
+inline constexpr int winograd_gradient_width = 2;
 
 /// Elements of a tile of 2 x M pixels.
 template <int M>
