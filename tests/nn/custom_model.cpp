@@ -207,8 +207,15 @@ TEST_CASE("custom_model: the owner's gradient of an earlier pass is not added wi
                                   }};
     model.keep("w", &value, &gradient);
     trainer run{model, sgd{.momentum = 0, .weight_decay = 0}, fixed_rate{}, ring{comm}};
-    run.step(2, 1, 0);
-    run.step(2, comm.rank() == 0 ? 1 : 0, 1);
+    const int slope = 2;
+    std::array<data_batch<int, cpu>, 1> micro{};
+    for (const int samples : {2, 1}) {
+      micro[0].data = &slope;
+      micro[0].count = comm.rank() < samples ? 1 : 0;
+      micro[0].global_samples = samples;
+      micro[0].ranks = 2;
+      run.step(micro, 0);
+    }
     CHECK(close(value, 1 - 2 * 0.1 * 2, 1e-15));
   });
 }
