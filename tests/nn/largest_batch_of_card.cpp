@@ -32,7 +32,7 @@ struct resnet50_in_fp16 {
 
 bool fits(const auto& network, int samples, double bytes) {
   try {
-    plan::print_memory(network, 2, samples, 1, bytes, "card", false);
+    plan::print_memory(network, 2, samples, 1, {}, bytes, "card", false);
     return true;
   } catch (const error&) {
     return false;
