@@ -143,7 +143,8 @@ void resumes(const std::string& name, const O& optimizer, const S& schedule,
           optimizer, schedule, make_reducer(comm),
           trainer_options{.bucket_bytes = 512,
                           .check_stability = false,
-                          .measure_gradient_noise = run_type::gradient_is_exact && ranks > 1,
+                          .measure_gradient_noise = run_type::gradient_is_exact && ranks > 1 &&
+                                                    !detail::optim::compresses_momentum<O>(),
                           .freeze = options.freeze});
     };
     const auto make_feed = [](threads comm) { return labelled_feed(comm); };
