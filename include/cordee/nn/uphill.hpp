@@ -26,7 +26,7 @@ struct scaled_by_size {
   [[nodiscard]] CORDEE_HOST_DEVICE bool is_idle() const { return idle; }
   template <class At>
   constexpr void operator()(At at) const {
-    const typename At::number x = at(w), size = at.at_least(x, 0) + at.at_least(-x, 0);
+    const typename At::number x = at(w), size = at.at_least(x, 0) + at.at_least(Real{-1} * x, 0);
     at.put(g, at.clamped(at(g) * (size + eta)));
   }
 };
