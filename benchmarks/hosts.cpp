@@ -241,10 +241,12 @@ struct bench {
     const auto of_ring = [](auto c) { return ring{c}; };
     const auto of_hosts = [&](auto c) { return hierarchical{c, hosts}; };
     const auto of_halves = [](auto c) { return halving_doubling{c}; };
+    const auto of_two = [](auto c) { return two_shot{c}; };
     const auto of_codes = [](auto c) { return compressed{ring{c}, fp16{}}; };
     report("ring, overlapped", beside, of_ring);
     report("halving_doubling", run(sgd{}, of_halves(comm), true), of_halves);
     report("hierarchical, by_host", run(sgd{}, of_hosts(comm), true), of_hosts);
+    report("two_shot", run(sgd{}, of_two(comm), true), of_two);
     report("compressed, fp16", run(sgd{}, of_codes(comm), true), of_codes);
     report("local_steps, 8", run(local_steps{sgd{}, 8}, ring{comm}, true, 8), of_ring, 8);
   }
