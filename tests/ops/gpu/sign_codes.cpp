@@ -87,14 +87,15 @@ auto means_on(const D& device, int ranks, std::size_t n = 0, double replaced = 0
   });
 }
 
-/// A mean of n magnitudes differs by roundings of the order of its sum, in double, and one to Real;
-/// what is kept back by as many as there were means.
+/// A mean of n magnitudes, in double, differs by at most n roundings in each order of its sum, and
+/// by one to Real; what is kept back by as many as there were means. Means are at most one.
 template <class Real>
 bool is_close(const std::vector<Real>& a, const std::vector<Real>& b) {
   bool close = a.size() == b.size();
+  const double bound = 3 * (8 * static_cast<double>(std::numeric_limits<Real>::epsilon()) +
+                            coded_size * std::numeric_limits<double>::epsilon());
   for (std::size_t i = 0; close && i < a.size(); ++i)
-    close = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <=
-            3 * 8 * static_cast<double>(std::numeric_limits<Real>::epsilon());
+    close = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= bound;
   return close;
 }
 
