@@ -10,7 +10,6 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/pod_vector.hpp>
-#include <cordee/nn/parameter_packing.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -78,7 +77,7 @@ template <class M, class Planes, class Exchange>
   if constexpr (requires { model.uphill_bytes(); })  // nn/sharpness_aware.hpp
     plan.add("weights and gradients uphill", model.uphill_bytes());
   if constexpr (requires { model.memory_of_pass(samples); }) {
-    const auto pass = model.memory_of_pass(samples, !Planes::on_host && nn::HasPackedGradients<M>);
+    const auto pass = model.memory_of_pass(samples, !Planes::on_host);
     plan.add("inputs", pass.inputs);
     plan.add("activations", pass.activations);
     plan.add("gradients of activations", pass.gradients);
