@@ -26,10 +26,10 @@ namespace matrix {
 
 using namespace cordee;
 
-/// Any optimizer that needs an exact mean, of four slots at most.
+/// Any optimizer that needs an exact mean, of four slots and two numbers of a segment at most.
 struct any_exact {
   static constexpr agreement needs = agreement::exact;
-  static constexpr int slots = 4;
+  static constexpr int slots = 4, segment_numbers = 2;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
   /// Its passes over the views of a device; none of parts where the optimizer needs whole tensors.
@@ -46,7 +46,8 @@ struct any_exact {
   template <class O>
   explicit any_exact(const O& optimizer) {
     static_assert(O::needs == agreement::exact && cordee::detail::optim::is_eager<O> &&
-                  O::slots <= slots);
+                  O::slots <= slots &&
+                  cordee::detail::optim::segment_numbers_of<O>() <= segment_numbers);
     set(optimizer, whole);
     if constexpr (!cordee::detail::train::needs_whole_tensors<O>()) set(optimizer, parts);
   }

@@ -218,13 +218,14 @@ struct one_bit_lamb {
     static_assert(D::host_memory,
                   "one_bit_lamb: the largest quotient of a tensor is found on a CPU alone: use "
                   "one_bit_adam on a GPU");
+    double* const numbers = detail::optim::segment_numbers_in<one_bit_lamb>(v, "one_bit_lamb");
     const detail::optim::one_bit_lamb_body<Real> body{
         {v.weights.data, v.slots[0].data, v.slots[1].data, v.slots[2].data, v.grads.data,
          static_cast<Real>(beta1), static_cast<Real>(1 - beta1), static_cast<Real>(beta2),
          static_cast<Real>(1 - beta2), detail::optim::nonzero_epsilon<Real>(epsilon),
          detail::optim::factor<Real>(weight_decay), compresses(info), false},
         decay_on,
-        v.numbers.data};
+        numbers};
     detail::core::pod_vector<detail::optim::lamb_figures> figures;  // (segments)
     figures.resize(v.segments.size());
     detail::ops::segmented_sums(
@@ -234,8 +235,8 @@ struct one_bit_lamb {
                                                last);
         });
     for (std::size_t k = 0; k < v.segments.size(); ++k)
-      v.sums[k] = ratio(figures[k], detail::core::sqrt(v.squared_weight_norms[k]), v.numbers[2 * k],
-                        v.numbers[2 * k + 1], compresses(info));
+      v.sums[k] = ratio(figures[k], detail::core::sqrt(v.squared_weight_norms[k]), numbers[2 * k],
+                        numbers[2 * k + 1], compresses(info));
     segmented_for<Real>(s, v.segments,
                         detail::optim::one_bit_lamb_descent<Real>{v.weights.data, v.grads.data,
                                                                   info.learning_rate, v.sums.data});

@@ -152,6 +152,18 @@ consteval int segment_numbers_of() {
     return 0;
 }
 
+/// The optimizer's numbers of each segment. Throws usage_error for a view with fewer: an optimizer
+/// around this one hides that it has any.
+template <class O, class View>
+double* segment_numbers_in(const View& v, std::string_view name) {
+  if (v.numbers.size < O::segment_numbers * v.segments.size()) [[unlikely]]
+    throw usage_error(concat(name,
+                             ": its view has too few numbers of segments: give the "
+                             "optimizer around it `static constexpr int segment_numbers = ",
+                             O::segment_numbers, ";`"));
+  return v.numbers.data;
+}
+
 /// Whether this step exchanges what must become an exact mean; of an optimizer that compresses.
 template <class O>
 bool exchanges_exactly(const O& optimizer, const step_info& info) {

@@ -192,7 +192,7 @@ struct zero_one_adam {
     v.finite ? step(v, info, s) : decay(w);
     decay(a);
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
-    for_each(s, v.segments.size(), detail::optim::rate_sum_op{at, v.numbers.data});
+    for_each(s, v.segments.size(), detail::optim::rate_sum_op{at, numbers(v)});
     if (!exchanges(info)) return {};
     segmented_for<Real>(
         s, v.segments,
@@ -210,10 +210,10 @@ struct zero_one_adam {
     segmented_for<Real>(
         s, v.segments,
         detail::optim::exchanged_steps<Real>{v.weights.data, v.slots[0].data, v.slots[2].data,
-                                             v.slots[1].data, v.grads.data, v.numbers.data,
+                                             v.slots[1].data, v.grads.data, numbers(v),
                                              detail::optim::nonzero_epsilon<Real>(epsilon)});
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
-    for_each(s, v.segments.size(), detail::optim::rate_sum_op{nullptr, v.numbers.data});
+    for_each(s, v.segments.size(), detail::optim::rate_sum_op{nullptr, numbers(v)});
   }
   /// a <- w; resets the sum of learning rates.
   template <class Real, class D>
@@ -221,7 +221,7 @@ struct zero_one_adam {
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp, device/gpu_kernel.hpp
     segmented_for<Real>(s, v.segments,
                         detail::optim::average_update<Real>{v.weights.data, v.slots[2].data});
-    for_each(s, v.segments.size(), detail::optim::rate_sum_op{nullptr, v.numbers.data});
+    for_each(s, v.segments.size(), detail::optim::rate_sum_op{nullptr, numbers(v)});
   }
 
   /// Throws usage_error for an option outside its range.
@@ -253,6 +253,9 @@ struct zero_one_adam {
         detail::optim::zero_one_body<zero_one_adam, Real>{
             *this, detail::core::step_info_of(v, info), v.weights.data, v.slots[0].data,
             v.slots[1].data, v.grads.data, updates_variance(info) ? beta2 : 1});
+  }
+  static double* numbers(const auto& v) {
+    return detail::optim::segment_numbers_in<zero_one_adam>(v, "zero_one_adam");
   }
 };
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/optim/clip.hpp>
+#include <cordee/optim/one_bit_lamb.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/zero_one_adam.hpp>
@@ -23,6 +24,9 @@ namespace {
 
 struct two_numbers {
   static constexpr int slots = 0, segment_numbers = 2;
+};
+struct hides_numbers {  // an optimizer around another, without segment_numbers
+  static constexpr int slots = 3;
 };
 struct no_reducer {
   static constexpr int slots = 0;
@@ -63,4 +67,15 @@ TEST_CASE("segment_state: an optimizer without numbers has none, and is given no
   CHECK(none.saved({}).empty());
   none.restore(std::vector<double>{}, {});
   CHECK(contains(error_message([&] { none.restore(std::vector{1.0}, {}); }), "has 1 numbers"));
+}
+
+TEST_CASE("segment_state: an optimizer whose numbers another hides says what to declare") {
+  detail::train::planes<double, cpu, hides_numbers, no_reducer> p(cpu(1), t4_table);
+  const auto view = p.view_of(p.trainables(), 0, true);
+  CHECK(
+      contains(error_message([&] { one_bit_lamb{}.accept(view, {}, {}); }),
+               "one_bit_lamb: its view has too few numbers of segments: give the optimizer around "
+               "it `static constexpr int segment_numbers = 2;`"));
+  CHECK(contains(error_message([&] { zero_one_adam{}.initialize(view, {}); }),
+                 "`static constexpr int segment_numbers = 1;`"));
 }
