@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ResNet-18 on a folder of photographs with a folder for each class, from their files: training on
-// random crops of 224 pixels, validation on the center crop of 256, as usual for ImageNet. Workers
+// random crops of 224 pixels, validation on the center crop of 256, as usual for ImageNet. Ranks
 // are threads of one process, or processes that mpirun or srun starts.
 //
 //   flowers --data photographs --ranks 2
