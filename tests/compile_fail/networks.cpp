@@ -3,10 +3,7 @@
 //
 // An invalid residual network does not compile.
 #include <cordee/nn/resnet.hpp>
-#include <cordee/nn/sharpness_aware.hpp>
 #include <cordee/precision/fp32.hpp>
-
-#include "tests/support/emulated.hpp"
 
 using namespace cordee;
 
@@ -30,10 +27,6 @@ constexpr extent out = network<partly, fp32, cpu, winograd, extent{1, 4, 4}, 2>:
 using nested = offload_weights<sequential<offload_weights<convolution<4>>, global_average_pool>>;
 constexpr extent out = network<sequential<nested, offload_weights<linear<2>>>, fp32, cpu, winograd,
                                extent{1, 4, 4}, 2>::input;
-#elif defined(SHARPNESS_AWARE_ON_A_GPU)
-using on_gpu = network<sequential<global_average_pool, linear<2>>, fp32, support::emulated,
-                       reference, extent{1, 4, 4}, 2>;
-constexpr extent out = sharpness_aware<on_gpu>::input;
 #else
 constexpr extent out =
     detail::nn::resnet_layers<18, resnet_options{.image = {3, 32, 32}, .stem = stem::small}>::out(

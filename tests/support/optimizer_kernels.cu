@@ -5,7 +5,7 @@
 // have their types as names: what an optimizer launches is not written down a second time.
 // On the CPU only: adamp_step and decayed_step_body (optim/adamp.hpp); muon_momentum and muon_step
 // (train/muon/muon.hpp); one_bit_lamb_moments, one_bit_lamb_body and one_bit_lamb_descent
-// (optim/one_bit_lamb.hpp); scaled_by_size, moved_by and added_with (nn/uphill.hpp).
+// (optim/one_bit_lamb.hpp); added_with (nn/uphill.hpp).
 // Covers: include/cordee/optim
 #include <span>
 

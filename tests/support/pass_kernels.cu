@@ -9,6 +9,7 @@
 #include <cordee/comm/reducers/compressed.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/nn/recompute.hpp>
+#include <cordee/nn/uphill.hpp>
 #include <cordee/ops/dropout.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
@@ -53,6 +54,10 @@ OPERATION(subsample_backward_fp16, subsample_backward_op<cordee::half>)
 OPERATION(batch_norm_running_statistics, running_statistics_op<float>)
 OPERATION(batch_norm_evaluation_coefficients, evaluation_coefficients_op<float>)
 OPERATION(batch_norm_parameter_gradient, parameter_gradient_op<float>)
+
+KERNEL(scaled_by_size, segmented_kernel<float, cordee::detail::nn::scaled_by_size<float>>)
+KERNEL(moved_uphill, segmented_kernel<float, cordee::detail::nn::moved_uphill<float>>)
+OPERATION(climb_scale, cordee::detail::nn::climb_scale_op)
 
 OPERATION(running_range, running_range_op)
 OPERATION(update_ranges, detail::nn::update_ranges_op<float>)

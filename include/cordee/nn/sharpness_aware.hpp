@@ -16,8 +16,8 @@
 // is exchanged. If |g| is 0, so is e. LookSAM's v is summed over micro-batches, and in the other
 // steps |g| is the norm of their sum: noise makes each one's much longer. The second pass uses the
 // first one's dropout; running statistics and metrics are those at w. A step with h costs two. With
-// LookSAM the exchange waits for the whole of backward; this rank's v is part of run_state. CPU
-// only.
+// LookSAM the exchange waits for the whole of backward; this rank's v is part of run_state. On a
+// GPU the norm stays in its memory, no step is captured, and LookSAM is refused.
 #pragma once
 
 #include <concepts>
@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,9 +36,11 @@
 #include <cordee/core/option_range.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/device/arena.hpp>
+#include <cordee/device/buffer.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/parameter_packing.hpp>
 #include <cordee/nn/uphill.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -67,6 +70,41 @@ struct sharpness_options {
   }
 };
 
+/// A model that has sums of metrics in its device's memory.
+template <class M>
+concept HasMetricSums = requires(const M m) {
+  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
+};
+/// The metrics of a pass, which a later one does not change.
+template <class M>
+class saved_metrics {
+ public:
+  explicit saved_metrics(const typename M::device&) {}
+  void save(const M& model, typename M::device::stream s) { metrics_ = model.read_metrics(s); }
+  [[nodiscard]] metrics read(const M&, typename M::device::stream) const { return metrics_; }
+
+ private:
+  metrics metrics_{};
+};
+template <HasMetricSums M>
+class saved_metrics<M> {
+  using D = typename M::device;
+  using sums_type = std::remove_cvref_t<decltype(*std::declval<const M&>().device_metrics().data)>;
+
+ public:
+  explicit saved_metrics(const D& device) : sums_(device, 1) {}
+  void save(const M& model, typename D::stream s) {
+    model.get_device().copy(sums_.span().data, model.device_metrics().data, sizeof(sums_type), s);
+  }
+  [[nodiscard]] span_on<const sums_type, D> sums() const { return sums_.span(); }
+  [[nodiscard]] metrics read(const M& model, typename D::stream s) const {
+    return model.metrics_of(copy_to_host(model.get_device(), sums(), s)[0]);
+  }
+
+ private:
+  buffer<sums_type, D> sums_;
+};
+
 }  // namespace detail::nn
 
 /// `Net`, a network or another model, trained by sharpness-aware minimization (SAM).
@@ -77,11 +115,10 @@ class sharpness_aware : public Net {
   using stream = typename D::stream;
   using batch_type_ = detail::nn::batch_of<Net>;
 
-  static_assert(D::host_memory, "sharpness_aware is not written for GPUs yet: use cpu");
   static_assert(!Quantized<typename Net::precision>,
                 "sharpness_aware: int8 rounds the weights by more than a step uphill: train in "
                 "fp32 or bf16");
-  static_assert(!detail::nn::HasModelState<Net> && !detail::nn::HasPackedGradients<Net>,
+  static_assert(!detail::nn::HasModelState<Net>,
                 "sharpness_aware wraps a network itself, not adversarial");
 
  public:
@@ -104,13 +141,15 @@ class sharpness_aware : public Net {
   /// Checks the options and the model's. @throws usage_error for one out of its range.
   [[gnu::cold]] void check() const {
     sharpness.check();
+    expects(D::host_memory || sharpness.period == 1,
+            "sharpness_aware: a period above 1 (LookSAM) is not written for GPUs: use period 1");
     if constexpr (requires(const Net& net) { net.check(); }) Net::check();
   }
   /// As the model's, at the unperturbed weights.
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch_type_& b, phase p,
                stream s) {
     Net::forward(in, plane, b, p, s);
-    metrics_ = Net::read_metrics(s);
+    metrics_.save(static_cast<const Net&>(*this), s);
     if (p != phase::train) return;
     plane_ = plane;
     batch_ = b;
@@ -129,16 +168,7 @@ class sharpness_aware : public Net {
       Net::backward(uphill_packed_, gradients, mode, ready, s);
       return;
     }
-    if (mode == write_mode::overwrite) std::fill_n(gradients.data, gradients.size, real{});
-    const std::int64_t step = batch_.info.empty() ? 0 : batch_.info[0].step;
-    if (step % sharpness.period == 0 || !has_direction_) {
-      climb(trained, s);
-      gradient_at(uphill_packed_, uphill_, s);
-      keep_direction(trained, step, s);
-      add(trained, uphill_, uphill_, 0, gradients, s);
-    } else {
-      add_with_direction(trained, step, gradients, s);
-    }
+    if constexpr (D::host_memory) look(trained, gradients, mode, s);
     for (std::size_t k = trained.size(); k-- > 0;) ready(k);
   }
   /// Bytes allocated in addition to the model's: gradients, perturbed weights in both forms, and
@@ -149,14 +179,25 @@ class sharpness_aware : public Net {
     const auto packed = uphill_packed_.span();
     return (sharpness.period > 1 ? 4 : 3) * plane + packed.size * sizeof(packed.data[0]);
   }
-  /// Metrics at the unperturbed weights.
-  [[nodiscard]] metrics read_metrics(stream) const { return metrics_; }
+  /// Metrics at the unperturbed weights. Blocks the host on a GPU.
+  [[nodiscard]] metrics read_metrics(stream s) const {
+    return metrics_.read(static_cast<const Net&>(*this), s);
+  }
+  /// The same in the device's memory, of a model that has them there.
+  [[nodiscard]] auto device_metrics() const
+    requires detail::nn::HasMetricSums<Net>
+  {
+    return metrics_.sums();
+  }
 
   /// This rank's v, if it has one.
   [[nodiscard]] std::vector<double> state(const packed_parameters&) const {
-    if (!has_direction_) return {};
-    const real* const v = direction_.span().data;
-    return {v, v + direction_.span().size};
+    if constexpr (D::host_memory) {
+      if (!has_direction_) return {};
+      const real* const v = direction_.span().data;
+      return {v, v + direction_.span().size};
+    }
+    return {};
   }
   /// Restores v; without numbers the next step computes it.
   [[gnu::cold]] void restore(packed_parameters&, std::span<const double> numbers, stream s) {
@@ -167,11 +208,13 @@ class sharpness_aware : public Net {
     if (!has_direction_) return;
     expects(sharpness.period > 1 && numbers.size() == size,
             "sharpness_aware: the saved direction is of another network or another period");
-    allocate(size, true);
-    std::transform(numbers.begin(), numbers.end(), direction_.span().data,
-                   [](double x) { return static_cast<real>(x); });
-    const auto trained = all.first(detail::core::count_trainable(all));
-    squared_direction_ = product(trained, direction_, direction_, s);
+    if constexpr (D::host_memory) {
+      allocate(size, true);
+      std::transform(numbers.begin(), numbers.end(), direction_.span().data,
+                     [](double x) { return static_cast<real>(x); });
+      const auto trained = all.first(detail::core::count_trainable(all));
+      squared_direction_ = product(trained, direction_, direction_, s);
+    }
   }
   /// One line for logs.
   [[nodiscard]] std::string describe_sharpness() const {
@@ -186,36 +229,61 @@ class sharpness_aware : public Net {
  private:
   using plane_buffer = buffer<real, D>;
 
+  // Those of the model would pass by the passes here.
+  void captured_arguments() const = delete;
+  void backward_packed() = delete;
+  void unpack_gradients() = delete;
+
   void allocate(std::size_t size, bool looks) {
     const auto make = [&](plane_buffer& b) {
       if (b.span().size != size) b = plane_buffer(Net::get_device(), size);
     };
     make(first_), make(uphill_), make(uphill_plane_);
     if (looks) make(direction_);
+    squares_.reserve(Net::segments().size());
+  }
+  void copy(plane_buffer& to, const real* from, stream s) const {
+    Net::get_device().copy(to.span().data, from, to.span().size * sizeof(real), s);
   }
   // The gradient of the last forward pass.
   void gradient_at(const packed_parameters& in, plane_buffer& to, stream s) {
-    std::fill_n(to.span().data, to.span().size, real{});
+    Net::get_device().clear(to.span().data, to.span().size * sizeof(real), s);
     Net::backward(
         in, to.span(), write_mode::add, [](std::size_t) {}, s);
   }
   // The forward pass at w + e.
   void climb(std::span<const segment> trained, stream s) {
+    using detail::ops::segmented_squares;
+    copy(uphill_, first_.span().data, s);
+    copy(uphill_plane_, plane_.data, s);
     real* const g = uphill_.span().data;
-    std::copy_n(first_.span().data, plane_.size, g);
+    double* const squares = squares_.span().data;
     const detail::nn::scaled_by_size<real> by_size{plane_.data, g,
                                                    static_cast<real>(sharpness.eta)};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp, device/gpu_kernel.hpp
     if (sharpness.adaptive) segmented_for<real>(s, trained, by_size);
-    const double scale =
-        sharpness.radius / detail::core::sqrt(product(trained, uphill_, uphill_, s));
+    segmented_squares<real>(s, trained, uphill_.span(), squares_.span());
+    for_each(s, 1, detail::nn::climb_scale_op{squares, trained.size(), sharpness.radius});
     if (sharpness.adaptive) segmented_for<real>(s, trained, by_size);
-    std::copy_n(plane_.data, plane_.size, uphill_plane_.span().data);
-    segmented_for<real>(s, trained,
-                        detail::nn::moved_by<real>{
-                            plane_.data, g, uphill_plane_.span().data,
-                            detail::core::isfinite(scale) ? static_cast<real>(scale) : real{}});
+    segmented_for<real>(
+        s, trained,
+        detail::nn::moved_uphill<real>{plane_.data, g, uphill_plane_.span().data, squares});
     detail::nn::pack_anew(static_cast<const Net&>(*this), uphill_plane_.span(), uphill_packed_, s);
     Net::forward(uphill_packed_, uphill_plane_.span(), batch_, phase::train, s);
+  }
+  // A step of LookSAM.
+  void look(std::span<const segment> trained, span_on<real, D> gradients, write_mode mode,
+            stream s) {
+    if (mode == write_mode::overwrite) std::fill_n(gradients.data, gradients.size, real{});
+    const std::int64_t step = batch_.info.empty() ? 0 : batch_.info[0].step;
+    if (step % sharpness.period == 0 || !has_direction_) {
+      climb(trained, s);
+      gradient_at(uphill_packed_, uphill_, s);
+      keep_direction(trained, step, s);
+      add(trained, uphill_, uphill_, 0, gradients, s);
+    } else {
+      add_with_direction(trained, step, gradients, s);
+    }
   }
   // v <- v + h - g (h, g) / |g|^2, where v is 0 in a step's first micro-batch
   void keep_direction(std::span<const segment> trained, std::int64_t step, stream s) {
@@ -264,13 +332,14 @@ class sharpness_aware : public Net {
 
   packed_parameters uphill_packed_;
   plane_buffer first_, uphill_, uphill_plane_, direction_;  // g; T^2 g, h; w + e; v
+  buffer<double, D> squares_{Net::get_device(), 0};  // (segments); the climb's scale in front
   double squared_direction_ = 0;
   double share_ = 0;  // of v in the gradients of step sum_step_ so far
   std::int64_t direction_step_ = -1, sum_step_ = -1;
   bool has_direction_ = false;
   span_on<real, D> plane_{};  // of the last forward pass, with its batch and metrics
   batch_type_ batch_{};
-  metrics metrics_{};
+  detail::nn::saved_metrics<Net> metrics_{Net::get_device()};
 };
 
 }  // namespace cordee::inline CORDEE_ABI

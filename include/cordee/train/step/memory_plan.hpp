@@ -10,6 +10,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/pod_vector.hpp>
+#include <cordee/nn/parameter_packing.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -77,7 +78,7 @@ template <class M, class Planes, class Exchange>
   if constexpr (requires { model.uphill_bytes(); })  // nn/sharpness_aware.hpp
     plan.add("weights and gradients uphill", model.uphill_bytes());
   if constexpr (requires { model.memory_of_pass(samples); }) {
-    const auto pass = model.memory_of_pass(samples, !Planes::on_host);
+    const auto pass = model.memory_of_pass(samples, !Planes::on_host && nn::HasPackedGradients<M>);
     plan.add("inputs", pass.inputs);
     plan.add("activations", pass.activations);
     plan.add("gradients of activations", pass.gradients);
