@@ -100,6 +100,13 @@ struct tensor {
     if (type == CUDNN_DATA_BFLOAT16) return static_cast<cordee::bfloat*>(memory)[i].exact();
     return static_cast<float*>(memory)[i];
   }
+  /// The numbers from the first to the last.
+  [[nodiscard]] std::vector<double> all() const {
+    std::vector<double> numbers_read(static_cast<std::size_t>(numbers()));
+    for (std::size_t i = 0; i < numbers_read.size(); ++i)
+      numbers_read[i] = read(static_cast<std::int64_t>(i));
+    return numbers_read;
+  }
   void write(std::int64_t i, double x) const {
     const float rounded = static_cast<float>(x);
     if (type == CUDNN_DATA_HALF)
@@ -153,26 +160,33 @@ inline void compute(const descriptor& o, const tensor& x, const tensor& w, const
     before[axis] = window.int64(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axis);
   }
   const auto of = [](std::int64_t at) { return static_cast<std::size_t>(at); };
+  // The operands, widened once; of the result there is nothing to read.
+  const auto operand = [&](const tensor& t) {
+    return &t == &result ? std::vector<double>() : t.all();
+  };
+  const std::vector<double> xs = operand(x), ws = operand(w), ys = operand(y);
   tensor::index i{};
   for (i[0] = 0; i[0] < y.dims[0]; ++i[0])
     for (i[1] = 0; i[1] < y.dims[1]; ++i[1])
       for (i[2] = 0; i[2] < y.dims[2]; ++i[2])
         for (i[3] = 0; i[3] < y.dims[3]; ++i[3])
           for (std::int64_t c = 0; c < x.dims[1]; ++c)
-            for (std::int64_t r = 0; r < w.dims[2]; ++r)
-              for (std::int64_t s = 0; s < w.dims[3]; ++s) {
-                const std::int64_t h = i[2] * stride[0] + r - before[0];
-                const std::int64_t l = i[3] * stride[1] + s - before[1];
-                if (h < 0 || l < 0 || h >= x.dims[2] || l >= x.dims[3]) continue;
-                const auto at_x = x.at({i[0], c, h, l}), at_w = w.at({i[1], c, r, s}),
-                           at_y = y.at(i);
+            for (std::int64_t r = 0; r < w.dims[2]; ++r) {
+              const std::int64_t h = i[2] * stride[0] + r - before[0], at_y = y.at(i);
+              if (h < 0 || h >= x.dims[2]) continue;
+              std::int64_t l = i[3] * stride[1] - before[1], at_x = x.at({i[0], c, h, l}),
+                           at_w = w.at({i[1], c, r, 0});
+              for (std::int64_t s = 0; s < w.dims[3];
+                   ++s, ++l, at_x += x.strides[3], at_w += w.strides[3]) {
+                if (l < 0 || l >= x.dims[3]) continue;
                 if (forward)
-                  sums[of(at_y)] += x.read(at_x) * w.read(at_w);
+                  sums[of(at_y)] += xs[of(at_x)] * ws[of(at_w)];
                 else if (data)
-                  sums[of(at_x)] += y.read(at_y) * w.read(at_w);
+                  sums[of(at_x)] += ys[of(at_y)] * ws[of(at_w)];
                 else
-                  sums[of(at_w)] += x.read(at_x) * y.read(at_y);
+                  sums[of(at_w)] += xs[of(at_x)] * ys[of(at_y)];
               }
+            }
   const auto alpha = o.value<float>(n.alpha), beta = o.value<float>(n.beta);
   for (i[0] = 0; i[0] < result.dims[0]; ++i[0])
     for (i[1] = 0; i[1] < result.dims[1]; ++i[1])
@@ -353,10 +367,10 @@ inline std::map<std::int64_t, const descriptor*> tensors_of(const descriptor& gr
   for (std::size_t k = 0; k < graph.parts(CUDNN_ATTR_OPERATIONGRAPH_OPS); ++k)
     for (const auto& [name, bytes] : graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS, k).values) {
       if (bytes.size() != sizeof(void*)) continue;
-      for (const descriptor* d : all_descriptors())
-        if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR &&
-            std::memcmp(&d, bytes.data(), sizeof(d)) == 0)
-          out[d->int64(CUDNN_ATTR_TENSOR_UNIQUE_ID)] = d;
+      const descriptor* d = nullptr;  // perhaps: other attributes are as long
+      std::memcpy(&d, bytes.data(), sizeof(d));
+      if (all_descriptors().contains(d) && d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        out[d->int64(CUDNN_ATTR_TENSOR_UNIQUE_ID)] = d;
     }
   return out;
 }
