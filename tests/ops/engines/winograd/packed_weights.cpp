@@ -14,7 +14,6 @@ using namespace cordee::detail::ops;
 
 namespace {
 
-constexpr int M = winograd_width;
 // F(2, 3), and F(4, 3) of the points 0, 3/4, -3/4, 3/2, -3/2, for the columns of wide tiles.
 constexpr double column[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 constexpr double wide_row[6][3] = {{64. / 81, 0, 0},
@@ -25,11 +24,11 @@ constexpr double wide_row[6][3] = {{64. / 81, 0, 0},
                                    {0, 0, 1}};
 
 /// Element e of the tile of g, of the window or of the window rotated by 180 degrees.
-double element(const double* g, int e, bool rotated) {
+double element(int m, const double* g, int e, bool rotated) {
   double sum = 0;
   for (int r = 0; r < 3; ++r)
     for (int s = 0; s < 3; ++s)
-      sum += column[e / (M + 2)][r] * (M == 4 ? wide_row : column)[e % (M + 2)][s] *
+      sum += column[e / (m + 2)][r] * (m == 4 ? wide_row : column)[e % (m + 2)][s] *
              g[rotated ? 8 - (3 * r + s) : 3 * r + s];
   return sum;
 }
@@ -42,7 +41,7 @@ TEST_CASE_TEMPLATE("winograd_packed_weights: the elements of every window, rotat
   // Eight roundings of numbers up to 15, by rows whose magnitudes sum to at most 1.5 and 1.3.
   constexpr double bound = 8 * 15 * 1.5 * 1.3 * std::numeric_limits<Real>::epsilon() / 2;
   for (const convolution_problem& p : {convolution_problem{{V, 4, 4}, 2 * V, 3, 1, 1},
-                                       {{V + 1, 4, 4}, V - 1, 3, 1, 1},
+                                       {{V + 1, 4, 8}, V - 1, 3, 1, 1},
                                        {{3 * V, 4, 4}, V + 3, 3, 1, 1}}) {
     CAPTURE(p.in.channels);
     CAPTURE(p.filters);
@@ -57,16 +56,16 @@ TEST_CASE_TEMPLATE("winograd_packed_weights: the elements of every window, rotat
       const Real* const packed_dgrad = packed.data() + weights.fprop.size();
       for (int k = 0; k < p.filters; ++k)
         for (int c = 0; c < p.in.channels; ++c)
-          for (int e = 0; e < winograd_elements<M>; ++e) {
+          for (int e = 0; e < weights.fprop.elements; ++e) {
             const double* const g = w.data() + (k * p.in.channels + c) * 9;
-            const auto at = [e](const winograd_weights<M, Real, V>& direction, int output,
-                                int input) {
+            const auto at = [e](const winograd_weights<V>& direction, int output, int input) {
               return direction.at(static_cast<std::size_t>(output / V), input) + output % V +
                      e * direction.pitch();
             };
             CHECK(std::abs(packed[static_cast<std::size_t>(at(weights.fprop, k, c))] -
-                           element(g, e, false)) <= bound);
-            CHECK(std::abs(packed_dgrad[at(weights.dgrad, c, k)] - element(g, e, true)) <= bound);
+                           element(weights.m, g, e, false)) <= bound);
+            CHECK(std::abs(packed_dgrad[at(weights.dgrad, c, k)] -
+                           element(weights.m, g, e, true)) <= bound);
           }
       // Filters that pad a block are zero, so that their outputs are.
       for (int v = p.filters % V; v != 0 && v < V; ++v)

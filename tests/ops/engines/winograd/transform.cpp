@@ -33,12 +33,12 @@ std::vector<double> integers(std::size_t n, std::uint32_t seed) {
 template <int M>
 struct tiled_image {
   extent e;
-  winograd_tiles<M> tiles{e};
+  winograd_tiles tiles{M, e};
   std::ptrdiff_t row = std::ptrdiff_t{V} * tiles.columns, pitch = row * tiles.rows + 3;
 
   [[nodiscard]] std::size_t pixels() const { return e.pixels() * V; }
   [[nodiscard]] std::size_t elements() const {
-    return static_cast<std::size_t>(winograd_elements<M> * pitch);
+    return static_cast<std::size_t>(winograd_elements(M) * pitch);
   }
   /// Calls f(row, its first tile) for all rows of tiles.
   template <class F>
@@ -70,7 +70,7 @@ struct tiled_image {
 
 template <int M>
 std::vector<double> tile_of(const std::vector<double>& g) {
-  std::vector<double> u(winograd_elements<M> * V);
+  std::vector<double> u(winograd_elements(M) * V);
   window_to_tile<M, double, V>(g.data(), tap_pitch, u.data(), V);
   return u;
 }
@@ -95,7 +95,7 @@ TEST_CASE_TEMPLATE("winograd transforms: the product of tiles is the tile of the
     const std::vector<double> x = integers(image.pixels(), 1), g = integers(9 * tap_pitch, 2),
                               u = tile_of<M>(g);
     std::vector<double> m = image.x_tiles(x), expected(image.pixels());
-    for (int e = 0; e < winograd_elements<M>; ++e)
+    for (int e = 0; e < winograd_elements(M); ++e)
       for (std::ptrdiff_t i = 0; i < image.row * image.tiles.rows; ++i)
         m[static_cast<std::size_t>(e * image.pitch + i)] *=
             u[static_cast<std::size_t>(e * V + i % V)];
@@ -125,7 +125,7 @@ TEST_CASE("winograd transforms: dy_to_tiles is the adjoint of tiles_to_data") {
 }
 
 TEST_CASE("winograd transforms: tile_to_window is the adjoint of window_to_tile") {
-  std::vector<double> g = integers(9 * tap_pitch, 5), u = integers(winograd_elements<2> * V, 6),
+  std::vector<double> g = integers(9 * tap_pitch, 5), u = integers(winograd_elements(2) * V, 6),
                       dg(9 * V);
   tile_to_window<double, V>(u.data(), V, dg.data(), V);
   double form = 0;

@@ -33,7 +33,7 @@ TEST_CASE("winograd_weight_gradient: eight groups, or fewer where there are many
   const auto groups = [](int filters, int samples) {
     const convolution_problem p{{32, 8, 8}, filters, 3, 1, 1};
     return winograd_weight_gradient<float, V>(p).workspace(samples) /
-           winograd_weights<2, float, V>(filters, 32).size();
+           winograd_weights<V>(2, filters, 32).size();
   };
   CHECK(groups(64, 128) == 8);
   CHECK(groups(64, 3) == 3);

@@ -26,15 +26,17 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The tiles of some rows, (elements, blocks of channels, tiles, V). Elements are V numbers further
 /// apart than their size: otherwise they would map to the same few cache sets.
-template <int M, class Real, int V>
+template <class Real, int V>
 struct tile_buffer {
+  int m;
   std::ptrdiff_t block, pitch;  // from one block of channels, from one element to the next
   Real* data;
 
-  tile_buffer(scratch<Real>& memory, std::size_t blocks, int tiles)
-      : block(std::ptrdiff_t{V} * tiles),
+  tile_buffer(scratch<Real>& memory, int width, std::size_t blocks, int tiles)
+      : m(width),
+        block(std::ptrdiff_t{V} * tiles),
         pitch(static_cast<std::ptrdiff_t>(blocks) * block + V),
-        data(memory.reserve(static_cast<std::size_t>(winograd_elements<M> * pitch))) {}
+        data(memory.reserve(static_cast<std::size_t>(winograd_elements(m) * pitch))) {}
 
   [[nodiscard]] Real* block_of(int element, std::size_t b) const {
     return data + element * pitch + static_cast<std::ptrdiff_t>(b) * block;
@@ -45,7 +47,7 @@ struct tile_buffer {
   template <class Pixel, class F>
   void for_each_row(const extent& image, std::size_t first, std::size_t last, std::size_t k,
                     std::size_t past, Pixel* x, const F& f) const {
-    const winograd_tiles<M> tiles(image);
+    const winograd_tiles tiles(m, image);
     const auto rows = static_cast<std::size_t>(tiles.rows);
     const std::size_t blocks = channel_blocks(image.channels, V), plane = image.pixels() * V;
     for (std::size_t b = k; b < past; ++b) {
@@ -58,10 +60,10 @@ struct tile_buffer {
 
 /// The rows of tiles of one step: as many as fit the second-level cache with so many channels, but
 /// at least `least` tiles, so that weights and sums are reused often enough.
-template <class Real, int M>
-std::size_t tile_rows_per_step(const winograd_tiles<M>& tiles, int channels, int least) {
+template <class Real>
+std::size_t tile_rows_per_step(const winograd_tiles& tiles, int channels, int least) {
   constexpr int numbers = 524288 / static_cast<int>(sizeof(Real));
-  const int fit = numbers / (winograd_elements<M> * channels);
+  const int fit = numbers / (winograd_elements(tiles.m) * channels);
   return static_cast<std::size_t>(
       std::max({1, fit / tiles.columns, (least + tiles.columns - 1) / tiles.columns}));
 }
@@ -69,18 +71,18 @@ std::size_t tile_rows_per_step(const winograd_tiles<M>& tiles, int channels, int
 template <class N, int V>
 class winograd_correlation {
   using Real = precision::wide<N>;
-  static constexpr int M = winograd_width;
+  static constexpr int widest = widest_tiles<Real, V>;
 
  public:
   winograd_correlation(const convolution_problem& p, bool dgrad)
       : in_(dgrad ? p.out() : p.in),
         out_(dgrad ? p.in : p.out()),
-        tiles_(in_),
-        weights_(out_.channels, in_.channels) {}
+        tiles_(winograd_width<Real, V>(in_), in_),
+        weights_(tiles_.m, out_.channels, in_.channels) {}
 
   void run(int samples,
            const N* x,     // (samples, C / V, H, W, V)
-           const Real* u,  // winograd_weights, (24, K, C)
+           const Real* u,  // winograd_weights, (elements, K, C)
            N* y,           // (samples, K / V, H, W, V)
            write_mode mode, cpu::stream s) const {
     const std::size_t rows =
@@ -97,8 +99,8 @@ class winograd_correlation {
 
  private:
   struct buffers {
-    scratch<Real> x;  // v: (24, C / V, tiles, V)
-    scratch<Real> y;  // m: (24, filter blocks of the part, tiles, V)
+    scratch<Real> x;  // v: (elements, C / V, tiles, V)
+    scratch<Real> y;  // m: (elements, filter blocks of the part, tiles, V)
     std::vector<tap> taps;
   };
 
@@ -131,25 +133,27 @@ class winograd_correlation {
     thread_local buffers memory;
     const int tiles = static_cast<int>(last - first) * tiles_.columns;
     const std::size_t ins = channel_blocks(in_.channels, V);
-    const tile_buffer<M, Real, V> data(memory.x, ins, tiles);       // v: (24, C / V, tiles, V)
-    const tile_buffer<M, Real, V> sums(memory.y, past - k, tiles);  // m: (24, past - k, tiles, V)
+    const auto m = tiles_.m;
+    const tile_buffer<Real, V> data(memory.x, m, ins, tiles), sums(memory.y, m, past - k, tiles);
+    const auto to_tiles = m == 2 ? data_to_tiles<2, N, V> : data_to_tiles<widest, N, V>;
+    const auto to_data = m == 2 ? tiles_to_data<2, N, V> : tiles_to_data<widest, N, V>;
     data.for_each_row(in_, first, last, 0, ins, x, [&](int i, const N* from, Real* to) {
-      data_to_tiles<M, N, V>(in_, from, i, to, data.pitch);
+      to_tiles(in_, from, i, to, data.pitch);
     });
     memory.taps.clear();
     for (int c = 0; c < in_.channels; c += V)
       memory.taps.push_back(
           {c / V * data.block, weights_.element.at(c, 0, 0), std::min(V, in_.channels - c)});
-    for (int e = 0; e < winograd_elements<M>; ++e)
+    for (int e = 0; e < weights_.elements; ++e)
       multiply(memory.taps, tiles, e, k, past, data, u, sums);
     sums.for_each_row(out_, first, last, k, past, y, [&](int i, N* to, const Real* from) {
-      tiles_to_data<M, N, V>(out_, from, sums.pitch, i, to, add);
+      to_data(out_, from, sums.pitch, i, to, add);
     });
   }
 
   void multiply(const std::vector<tap>& taps, int tiles, int e, std::size_t k, std::size_t past,
-                const tile_buffer<M, Real, V>& data, const Real* u,
-                const tile_buffer<M, Real, V>& sums) const {
+                const tile_buffer<Real, V>& data, const Real* u,
+                const tile_buffer<Real, V>& sums) const {
     for (std::size_t b = k; b < past; b += 2) {
       const bool pair = b + 1 < past;
       const std::ptrdiff_t block = weights_.element.block_size();
@@ -171,8 +175,8 @@ class winograd_correlation {
   }
 
   extent in_, out_;
-  winograd_tiles<M> tiles_;
-  winograd_weights<M, Real, V> weights_;
+  winograd_tiles tiles_;
+  winograd_weights<V> weights_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

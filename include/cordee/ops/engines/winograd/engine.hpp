@@ -3,8 +3,8 @@
 //
 // Engine `winograd`: 3x3 windows of stride 1 and padding 1 by F(2x2, 3x3), with 16 multiplications
 // instead of 36 (Winograd, 1980; Lavin and Gray, 2016), if images and channels are large enough for
-// tiles to pay off (`uses_tiles`); with AVX2, weight gradients apart, by F(2x4, 3x3), 24 instead of
-// 72 (`winograd_width`). Engine `direct` computes all other problems.
+// tiles to pay off (`uses_tiles`); with AVX2 or AVX-512 y and dx of images wider than 7 pixels by
+// F(2x4, 3x3), 24 instead of 72 (`winograd_width`). Engine `direct` computes all other problems.
 //
 // An element of a tile sums one product per channel, a pixel in `direct` nine: in fp32 the error is
 // about that of `direct` (tests/ops/engines/winograd/engine.cpp; with F(4x4, 3x3) it would be twice

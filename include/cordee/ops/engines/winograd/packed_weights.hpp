@@ -17,13 +17,17 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The weights of one direction, (elements, packed form of 1x1 windows). Elements are V numbers
 /// further apart than their size: otherwise they would map to the same few cache sets.
-template <int M, class Real, int V>
+template <int V>
 struct winograd_weights {
+  int elements;
   packed_form<V> element;
 
-  winograd_weights(int outputs, int inputs) : element{outputs, inputs, 1} {}
+  winograd_weights(int m, int outputs, int inputs)
+      : elements(winograd_elements(m)), element{outputs, inputs, 1} {}
 
-  [[nodiscard]] std::size_t size() const { return winograd_elements<M> * (element.size() + V); }
+  [[nodiscard]] std::size_t size() const {
+    return static_cast<std::size_t>(elements) * (element.size() + V);
+  }
   [[nodiscard]] std::ptrdiff_t pitch() const {
     return static_cast<std::ptrdiff_t>(element.size()) + V;
   }
@@ -37,12 +41,13 @@ struct winograd_weights {
 /// inputs and outputs exchanged.
 template <class Real, int V>
 struct winograd_packed_weights {
-  static constexpr int M = winograd_width;
-
-  winograd_weights<M, Real, V> fprop, dgrad;
+  int m;
+  winograd_weights<V> fprop, dgrad;
 
   explicit winograd_packed_weights(const convolution_problem& p)
-      : fprop(p.filters, p.in.channels), dgrad(p.in.channels, p.filters) {}
+      : m(winograd_width<Real, V>(p.in)),
+        fprop(m, p.filters, p.in.channels),
+        dgrad(m, p.in.channels, p.filters) {}
 
   [[nodiscard]] std::size_t size() const { return fprop.size() + dgrad.size(); }
 
@@ -65,6 +70,8 @@ struct winograd_packed_weights {
   template <class N>
   void pack(std::size_t b, const Real* master, Real* packed) const {
     thread_local buffers memory;
+    const auto to_tile =
+        m == 2 ? window_to_tile<2, Real, V> : window_to_tile<widest_tiles<Real, V>, Real, V>;
     const int filters = fprop.element.outputs, channels = fprop.element.inputs;
     const packed_form<V> layer{filters, channels, 3}, block{V, channels, 3},
         swapped_block{channels, V, 3};
@@ -78,16 +85,16 @@ struct winograd_packed_weights {
     round_all<N>(windows, block.size());
     block.swap_channels(0, 1, windows, swapped);
     for (int c = 0; c < channels; ++c)
-      window_to_tile<M, Real, V>(windows + block.at(c, 0, 0), block.tap_size(),
-                                 packed + fprop.at(b, c), fprop.pitch());
+      to_tile(windows + block.at(c, 0, 0), block.tap_size(), packed + fprop.at(b, c),
+              fprop.pitch());
     Real* const packed_dgrad = packed + fprop.size();
     const int first = static_cast<int>(b) * V;
     for (std::size_t input = 0; input < channel_blocks(channels, V); ++input)
       for (int k = 0; k < std::min(V, filters - first); ++k)
-        window_to_tile<M, Real, V>(
-            swapped + static_cast<std::ptrdiff_t>(input) * swapped_block.block_size() +
-                swapped_block.at(k, 2, 2),
-            -swapped_block.tap_size(), packed_dgrad + dgrad.at(input, first + k), dgrad.pitch());
+        to_tile(swapped + static_cast<std::ptrdiff_t>(input) * swapped_block.block_size() +
+                    swapped_block.at(k, 2, 2),
+                -swapped_block.tap_size(), packed_dgrad + dgrad.at(input, first + k),
+                dgrad.pitch());
   }
 };
 

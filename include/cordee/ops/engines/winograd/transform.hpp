@@ -22,23 +22,28 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// M of fprop and dgrad: 4 is faster with registers of 32 bytes (AVX2), needs half as much memory
-/// again for packed weights, and has not been timed with others.
-inline constexpr int winograd_width = register_bytes == 32 ? 4 : 2;
+/// The largest M of fprop and dgrad: with registers of 16 bytes 4 has not been timed.
+template <class Real, int V>
+inline constexpr int widest_tiles = std::size_t{V} * sizeof(Real) >= 32 ? 4 : 2;
+
+/// M of fprop and dgrad. With 4 there are three quarters of the products, and packed weights of half
+/// as much memory again: too much for the many channels of small images.
+template <class Real, int V>
+constexpr int winograd_width(const extent& image) {
+  return image.width > 7 ? widest_tiles<Real, V> : 2;
+}
 /// M of wgrad, whose error would be 1.3 times as large with 4.
 inline constexpr int winograd_gradient_width = 2;
 
 /// Elements of a tile of 2 x M pixels.
-template <int M>
-inline constexpr int winograd_elements = 4 * (M + 2);
+constexpr int winograd_elements(int m) { return 4 * (m + 2); }
 
 /// The numbers of rows and columns of tiles of an image; tiles are 2 x M pixels apart.
-template <int M>
 struct winograd_tiles {
-  int rows, columns;
+  int m, rows, columns;
 
-  explicit constexpr winograd_tiles(const extent& image)
-      : rows((image.height + 1) / 2), columns((image.width + M - 1) / M) {}
+  constexpr winograd_tiles(int width, const extent& image)
+      : m(width), rows((image.height + 1) / 2), columns((image.width + m - 1) / m) {}
 };
 
 /// For pixels outside an image. A function, since nvcc 13 fails on `{}` inside a lambda.

@@ -30,7 +30,7 @@ class winograd_weight_gradient {
 
  public:
   explicit winograd_weight_gradient(const convolution_problem& p)
-      : in_(p.in), out_(p.out()), tiles_(p.in), weights_(p.filters, p.in.channels) {}
+      : in_(p.in), out_(p.out()), tiles_(M, p.in), weights_(M, p.filters, p.in.channels) {}
 
   [[nodiscard]] std::size_t workspace(int samples) const {
     return static_cast<std::size_t>(groups(samples)) * weights_.size();
@@ -78,7 +78,7 @@ class winograd_weight_gradient {
     const std::ptrdiff_t block = weights_.element.block_size();
     const auto begin = static_cast<std::ptrdiff_t>(k) * block,
                end = static_cast<std::ptrdiff_t>(past) * block;
-    for (int e = 0; e < winograd_elements<M>; ++e)
+    for (int e = 0; e < winograd_elements(M); ++e)
       std::fill(sum + e * weights_.pitch() + begin, sum + e * weights_.pitch() + end, Real{});
     const std::size_t ins = channel_blocks(in_.channels, V);
     const std::size_t most = tile_rows_per_step<Real>(
@@ -86,22 +86,22 @@ class winograd_weight_gradient {
     for (std::size_t next = 0; first < last; first = next) {
       next = std::min(last, first + most);
       const int tiles = static_cast<int>(next - first) * tiles_.columns;
-      const tile_buffer<M, Real, V> data(memory.x, ins, tiles);  // (16, C / V, tiles, V)
+      const tile_buffer<Real, V> data(memory.x, M, ins, tiles);  // (16, C / V, tiles, V)
       // (16, past - k, tiles, V)
-      const tile_buffer<M, Real, V> dy_tiles(memory.dy, past - k, tiles);
+      const tile_buffer<Real, V> dy_tiles(memory.dy, M, past - k, tiles);
       data.for_each_row(in_, first, next, 0, ins, x, [&](int i, const N* from, Real* to) {
         data_to_tiles<M, N, V>(in_, from, i, to, data.pitch);
       });
       dy_tiles.for_each_row(out_, first, next, k, past, dy, [&](int i, const N* from, Real* to) {
         dy_to_tiles<N, V>(out_, from, i, to, dy_tiles.pitch);
       });
-      for (int e = 0; e < winograd_elements<M>; ++e)
+      for (int e = 0; e < winograd_elements(M); ++e)
         multiply(tiles, e, past - k, data, dy_tiles, sum + e * weights_.pitch() + begin);
     }
   }
 
-  void multiply(int tiles, int e, std::size_t blocks, const tile_buffer<M, Real, V>& data,
-                const tile_buffer<M, Real, V>& dy_tiles, Real* sum) const {
+  void multiply(int tiles, int e, std::size_t blocks, const tile_buffer<Real, V>& data,
+                const tile_buffer<Real, V>& dy_tiles, Real* sum) const {
     const std::ptrdiff_t block = weights_.element.block_size();
     const pixel_area area{
         .rows = 1, .columns = tiles, .x_step = V, .dy_block = dy_tiles.block, .dw_block = block};
@@ -125,9 +125,9 @@ class winograd_weight_gradient {
     // (C, 3, 3, V)
     Real* const packed = memory.reserve(static_cast<std::size_t>(windows.block_size()));
     for (int c = 0; c < in_.channels; ++c) {
-      Real u[winograd_elements<M>][std::size_t{V}];
+      Real u[winograd_elements(M)][std::size_t{V}];
       const Real* const from = sums + weights_.element.at(c, 0, 0);
-      for (int e = 0; e < winograd_elements<M>; ++e) {
+      for (int e = 0; e < winograd_elements(M); ++e) {
         vec<Real, V> sum = load<Real, V>(from + e * weights_.pitch());
         for (std::size_t g = 1; g < groups; ++g)
           sum += load<Real, V>(from + g * weights_.size() + e * weights_.pitch());
@@ -139,8 +139,8 @@ class winograd_weight_gradient {
   }
 
   extent in_, out_;
-  winograd_tiles<M> tiles_;
-  winograd_weights<M, Real, V> weights_;
+  winograd_tiles tiles_;
+  winograd_weights<V> weights_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
