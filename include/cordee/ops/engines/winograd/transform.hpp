@@ -26,8 +26,8 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 template <class Real, int V>
 inline constexpr int widest_tiles = std::size_t{V} * sizeof(Real) >= 32 ? 4 : 2;
 
-/// M of fprop and dgrad. With 4 there are three quarters of the products, and packed weights of half
-/// as much memory again: too much for the many channels of small images.
+/// M of fprop and dgrad. With 4 there are three quarters of the products, and packed weights of
+/// half as much memory again: too much for the many channels of small images.
 template <class Real, int V>
 constexpr int winograd_width(const extent& image) {
   return image.width > 7 ? widest_tiles<Real, V> : 2;
