@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <optional>
 
 #include <cordee/core/concat.hpp>
@@ -26,12 +27,14 @@ struct idle_device : linked_device {
   explicit idle_device(std::size_t bytes = ~std::size_t{0}) : memory(bytes) {}
   [[nodiscard]] stream make_stream() const { return linked_device::make_stream(); }
   [[nodiscard]] void* allocate(std::size_t size) const {
+    const std::scoped_lock lock(count().mutex);
     if (size > memory - count().device_bytes)
       throw cordee::detail::core::out_of_memory(cordee::concat("no room for ", size, " bytes"));
     return linked_device::allocate(size);
   }
   /// What is free.
   [[nodiscard]] std::optional<std::size_t> available(stream) const {
+    const std::scoped_lock lock(count().mutex);
     return memory - count().device_bytes;
   }
 

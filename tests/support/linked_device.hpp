@@ -3,13 +3,15 @@
 //
 // An emulated GPU that counts the bytes of its memory and of the link to the host, and keeps time:
 // each stream has a clock, which copies over the link and `work` move on, and which events join.
-// The host's clock is that of what it has waited for; nothing begins before it was launched.
+// The host's clock is that of what it has waited for; nothing begins before it was launched. A
+// rank's threads share a device, so what changes its counts locks them.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "tests/support/emulated.hpp"
@@ -27,6 +29,7 @@ class linked_device {
     double bytes_per_time = 1;
     std::map<const void*, std::pair<std::size_t, bool>> memory;  // bytes; whether it is pinned
     std::vector<std::unique_ptr<double>> clocks;
+    std::recursive_mutex mutex;
 
     [[nodiscard]] bool on_device(const void* p) const {
       auto next = memory.upper_bound(p);
@@ -46,12 +49,15 @@ class linked_device {
 
     stream() : emulated::stream(1) {}
     void work(double time) const {
-      if (clock != nullptr) *clock = std::max(*clock, of->host_time) + time;
+      if (clock == nullptr) return;
+      const std::scoped_lock lock(of->mutex);
+      *clock = std::max(*clock, of->host_time) + time;
     }
   };
 
   [[nodiscard]] counts& count() const { return *counts_; }
   [[nodiscard]] stream make_stream() const {
+    const std::scoped_lock lock(counts_->mutex);
     counts_->clocks.push_back(std::make_unique<double>(0));
     stream s;
     s.of = counts_.get();
@@ -60,6 +66,7 @@ class linked_device {
   }
   [[nodiscard]] void* allocate(std::size_t size) const { return add(size, false); }
   void release(void* memory) const noexcept {
+    const std::scoped_lock lock(counts_->mutex);
     const auto at = counts_->memory.find(memory);
     if (at != counts_->memory.end()) {
       (at->second.second ? counts_->pinned_bytes : counts_->device_bytes) -= at->second.first;
@@ -70,6 +77,7 @@ class linked_device {
   [[nodiscard]] void* pin(std::size_t size) const { return add(size, true); }
   void unpin(void* memory) const noexcept { release(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const {
+    const std::scoped_lock lock(counts_->mutex);
     const bool from = counts_->on_device(in), to = counts_->on_device(out);
     if (from && !to) counts_->down += size;
     if (!from && to) counts_->up += size;
@@ -78,12 +86,15 @@ class linked_device {
   }
   void clear(void* out, std::size_t size, stream s) const { emulated{}.clear(out, size, s); }
   [[nodiscard]] event record(stream s) const {
+    const std::scoped_lock lock(counts_->mutex);
     return {s.clock == nullptr ? 0 : std::max(*s.clock, counts_->host_time)};
   }
   void await(stream s, const event& e) const {
+    const std::scoped_lock lock(counts_->mutex);
     if (s.clock != nullptr) *s.clock = std::max(*s.clock, e.time);
   }
   void finish(stream s) const {
+    const std::scoped_lock lock(counts_->mutex);
     if (s.clock != nullptr) counts_->host_time = std::max(counts_->host_time, *s.clock);
   }
 
@@ -91,6 +102,7 @@ class linked_device {
   void* add(std::size_t size, bool pinned) const {
     void* const memory = emulated{}.allocate(size);
     if (memory == nullptr) return memory;
+    const std::scoped_lock lock(counts_->mutex);
     counts_->memory[memory] = {size, pinned};
     (pinned ? counts_->pinned_bytes : counts_->device_bytes) += size;
     return memory;
