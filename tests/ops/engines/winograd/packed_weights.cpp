@@ -25,7 +25,7 @@ constexpr double wide_row[6][3] = {{64. / 81, 0, 0},
 
 /// Element e of the tile of g, of the window or of the window rotated by 180 degrees.
 double element(int m, const double* g, int e, bool rotated) {
-  // Named: in (m == 4 ? wide_row : column)[e % (m + 2)] g++ 12's sanitizer sees a division by 0.
+  // Not (m == 4 ? wide_row : column)[e % (m + 2)]: findings/gcc_ubsan_chosen_array.sh.
   const double(*const row)[3] = m == 4 ? wide_row : column;
   double sum = 0;
   for (int r = 0; r < 3; ++r)
