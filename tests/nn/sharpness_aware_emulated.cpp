@@ -13,6 +13,7 @@
 
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/solo.hpp>
+#include <cordee/nn/custom_model.hpp>
 #include <cordee/nn/sharpness_aware.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -171,4 +172,28 @@ TEST_CASE("sharpness_aware on a GPU, emulated: LookSAM is refused, and nothing i
   trainer run{model, member_optimizer, member_rate, solo{}, {.capture_graphs = true}};
   CHECK(run.describe_launches().find("this model does not return its captured_arguments") !=
         std::string_view::npos);
+}
+
+TEST_CASE("sharpness_aware: a custom_model's metrics are those before it climbs, too") {
+  parameter_list list;
+  list.add("w", {3});
+  custom_model<int> plain{list, [](const int&, model_pass<float, cpu>& pass) {
+                            const auto w = pass.weights("w");
+                            double loss = 0;
+                            for (std::size_t i = 0; i < 3; ++i)
+                              loss += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+                            if (pass.trains()) {
+                              const auto g = pass.gradient("w");
+                              for (std::size_t i = 0; i < 3; ++i) g[i] += 2 * w[i];
+                            }
+                            return metrics{.loss = loss, .top1 = -1, .count = 1};
+                          }};
+  const int data = 0;
+  const auto loss_of = [&](auto model) {
+    trainer run{model, sgd{}, [](double) { return 0.1; }, solo{}};
+    return run.step(data, 1, 0).train.mean_loss();
+  };
+  const double loss = loss_of(plain);
+  CHECK(loss > 0);
+  CHECK(loss_of(sharpness_aware(options{.radius = 0.5}, plain)) == loss);
 }

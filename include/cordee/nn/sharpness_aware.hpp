@@ -95,14 +95,17 @@ class saved_metrics<M> {
   explicit saved_metrics(const D& device) : sums_(device, 1) {}
   void save(const M& model, typename D::stream s) {
     model.get_device().copy(sums_.span().data, model.device_metrics().data, sizeof(sums_type), s);
+    if constexpr (requires { model.host_metrics(); }) host_ = model.host_metrics();
   }
   [[nodiscard]] span_on<const sums_type, D> sums() const { return sums_.span(); }
+  [[nodiscard]] metrics host() const { return host_; }
   [[nodiscard]] metrics read(const M& model, typename D::stream s) const {
-    return model.metrics_of(copy_to_host(model.get_device(), sums(), s)[0]);
+    return metrics(host_) += model.metrics_of(copy_to_host(model.get_device(), sums(), s)[0]);
   }
 
  private:
   buffer<sums_type, D> sums_;
+  metrics host_{};
 };
 
 }  // namespace detail::nn
@@ -163,6 +166,7 @@ class sharpness_aware : public Net {
     const bool looks = sharpness.period > 1;
     allocate(plane_.size, looks);
     gradient_at(in, first_, s);
+    metrics_.save(static_cast<const Net&>(*this), s);  // a custom_model's pass is its backward
     if (!looks) {
       climb(trained, s);
       Net::backward(uphill_packed_, gradients, mode, ready, s);
@@ -188,6 +192,13 @@ class sharpness_aware : public Net {
     requires detail::nn::HasMetricSums<Net>
   {
     return metrics_.sums();
+  }
+
+  /// The part on the host, of a model that has one.
+  [[nodiscard]] metrics host_metrics() const
+    requires requires(const Net net) { net.host_metrics(); }
+  {
+    return metrics_.host();
   }
 
   /// This rank's v, if it has one.
