@@ -46,6 +46,9 @@ cell attempt(const O& optimizer, const R& reducer, double learning_rate) {
     run.emplace(model, optimizer, schedule, reducer, trainer_options{.bucket_bytes = 2048});
   } catch (const error& e) {  // on every rank, before anything is sent
     return {cell::outcome::not_constructed, ' ', e.what()};
+  } catch (const usage_error& e) {  // the same, without the place in the source at its end
+    const std::string text = e.what();
+    return {cell::outcome::not_constructed, ' ', text.substr(0, text.rfind(" ("))};
   }
   const double before = mean_model_loss(*run, micro[0]);
   for (int k = 0; k < 20; ++k)
