@@ -3,7 +3,8 @@
 //
 // A model of your own on a GPU, with kernels of your own: softmax regression on Fashion-MNIST. The
 // function runs on the host and submits its kernels to the step's stream; weights and gradients are
-// spans of the GPU's memory. With several GPUs: nccl::launch, and native{comm} in place of solo{}.
+// spans of the GPU's memory. With several GPUs: nccl::launch, native{comm} in place of solo{}, comm
+// in place of self_comm{}, and in batch_validation only this rank's part of the images.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
