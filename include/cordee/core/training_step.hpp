@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI {
 enum class agreement {
   loose,   ///< A stateful or asynchronous exchange.
   mixing,  ///< x <- W x with a doubly stochastic matrix W, without state.
-  exact    ///< Every rank holds the same vector: the mean, or adasum's sum.
+  exact    ///< Every rank holds the same vector, a mean or not.
 };
 
 /// When an optimizer needs the norms of every segment.
