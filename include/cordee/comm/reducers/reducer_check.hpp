@@ -36,8 +36,8 @@ auto check_functions(const R& object, bucket_view<Real, D, slots> m, const step_
                      typename D::stream s, momentum_form form) {
   static_assert(
       MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
-      "reducer: its mix works on the CPU only (adasum, gathered and majority_vote do over "
-      "any transport): name another reducer, or train on the CPU");
+      "reducer: its mix works on the CPU only (as adasum's and that of gathered with top_k): name "
+      "another reducer, or train on the CPU");
   static_assert(
       MixesOn<R, Real, D> || (!D::host_memory && MixesOn<R, Real, cpu>),
       "reducer: mix is missing, or the transport cannot do what it asks of it: void "
