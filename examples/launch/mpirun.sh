@@ -7,7 +7,7 @@
 # Usage: examples/launch/mpirun.sh RANKS PROGRAM [OPTION...]
 #        HOSTS=file     machines, one per line; this machine by default
 #        MPIRUN=...     the launcher, mpirun by default
-#        MASTER_ADDR, MASTER_PORT   rendezvous of ranks over NCCL: rank 0's machine and a free port of it;
+#        MASTER_ADDR, MASTER_PORT   rendezvous of ranks over NCCL or ZeroMQ: rank 0's machine, a free port of it;
 #                       chosen by this script for one machine
 #        CORDEE_SECRET_KEY          keeps other users' processes out of that rendezvous; random by default
 set -eu

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a program over NCCL as RANKS processes, one per GPU, by PyTorch's torchrun; nothing else of PyTorch
-# is used. With several machines, run it on each of them.
+# Runs a program over NCCL (a GPU per rank) or ZeroMQ as RANKS processes, by PyTorch's torchrun; nothing else
+# of PyTorch is used. With several machines, run it on each of them.
 # Usage: examples/launch/torchrun.sh RANKS PROGRAM [OPTION...]
 #        NODES=2 NODE=0 MASTER_ADDR=node1   number of machines, index of this one, name of the first
 #        MASTER_PORT=29500                  a free port of the first machine; the next must be free too
