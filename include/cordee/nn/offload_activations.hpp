@@ -16,7 +16,7 @@
 // On the CPU, whose activations are in host memory, nothing is copied.
 //
 //   using block = offload_activations<residual<body, batch_norm<>>>;   // of a network of one's own
-//   resnet<50, fp16, cuda, resnet_options{.offload_activations = true}> net;  // stem, each block
+//   resnet<50, fp16, gpu, resnet_options{.offload_activations = true}> net;  // stem, each block
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 // uploaded on a separate stream to the previous block's slot (device/weight_slots.hpp).
 //
 //   using block = offload_weights<residual<body, batch_norm<>>>;  // of a network of one's own
-//   resnet<50, fp16, cuda, resnet_options{.offload_weights = true}> net;  // stem, blocks, linear
+//   resnet<50, fp16, gpu, resnet_options{.offload_weights = true}> net;  // stem, blocks, linear
 //
 // Kernels and their order are those without offloading, so the bits are the same. With P bytes of
 // packed weights, of which the last two blocks have L, an evaluation uploads P bytes, a training

@@ -4,8 +4,8 @@
 // The law of what may change where a network's numbers are, never the numbers: `recompute`,
 // `offload_weights` and blocks of your own within them.
 //
-//   network<layers, fp16, cuda, tensor_core, image, 10> plain{device};
-//   network<by_block, fp16, cuda, tensor_core, image, 10> other{device};
+//   network<layers, fp16, gpu, tensor_core, image, 10> plain{device};
+//   network<by_block, fp16, gpu, tensor_core, image, 10> other{device};
 //   CHECK(same_passes(plain, other, batch, s) == "");
 //
 // Returns the first violation, or an empty string.

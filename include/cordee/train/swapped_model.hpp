@@ -5,7 +5,7 @@
 // run's weights.
 //
 //   swap_group group{device};
-//   swapped_model teacher{group, "teacher", resnet<50, fp16, cuda>{device}};
+//   swapped_model teacher{group, "teacher", resnet<50, fp16, gpu>{device}};
 //   {
 //     auto resident = teacher.make_resident(s);  // weights to the device, and packed there
 //     resident.load("teacher.safetensors");

@@ -5,7 +5,7 @@
 // memory between its steps.
 //
 //   swap_group group{device};
-//   swapped_model teacher{group, "teacher", resnet<50, fp16, cuda>{device}};
+//   swapped_model teacher{group, "teacher", resnet<50, fp16, gpu>{device}};
 //   swapped_trainer student{group, "student", run};
 //   run.fit(feed, 1);
 //   {
