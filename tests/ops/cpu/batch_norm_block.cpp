@@ -229,3 +229,31 @@ TEST_CASE("for_each_block_range: covers all blocks once, in a single range where
         if (!single_range && blocks == 64) CHECK(calls == static_cast<std::size_t>(workers));
       }
 }
+
+TEST_CASE("in_two_passes: a block is summed over all samples, then merged, then applied to each") {
+  constexpr std::size_t samples = 3;
+  for (const int workers : {1, 2, 3})
+    for (const std::size_t blocks : {1u, 2u, 5u, 64u})
+      for (const bool single_range : {false, true}) {
+        const cpu device(workers);
+        std::vector<int> summed(samples * blocks), merged(blocks), applied(samples * blocks);
+        std::atomic<int> early = 0;
+        in_two_passes<16>(
+            int{samples}, blocks, single_range, device.make_stream(),
+            [&](std::size_t n, std::size_t b) { ++summed[n * blocks + b]; },
+            [&](std::size_t first, std::size_t last) {
+              for (std::size_t b = first; b < last; ++b) {
+                ++merged[b];
+                for (std::size_t n = 0; n < samples; ++n) early += summed[n * blocks + b] != 1;
+              }
+            },
+            [&](std::size_t n, std::size_t b) {
+              ++applied[n * blocks + b];
+              early += merged[b] != 1;
+            });
+        CHECK(summed == std::vector<int>(samples * blocks, 1));
+        CHECK(merged == std::vector<int>(blocks, 1));
+        CHECK(applied == summed);
+        CHECK(early == 0);
+      }
+}

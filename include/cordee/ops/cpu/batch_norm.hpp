@@ -213,22 +213,26 @@ double batch_norm_forward(const batch_norm_problem& p, int samples,
   expects(!allreduce || p.ghost_batches(samples) <= 1,
           "batch_norm: statistics shared by ranks are taken over whole batches; use "
           "ghost_batch = 0");
-  const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels();
+  const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels(),
+                    size = p.ghost_batch_size(samples);
   const batch_norm_sums moments(p, samples, V, t.scratch);
   double count = 0;
-  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    const std::size_t c = b * V;
-    block_moments<N, V>(pixels, t.x + (n * lanes + c) * pixels, moments.first(n) + c,
-                        moments.second(n) + c);
-  });
-  for_each_block_range<V>(
-      lanes / V, static_cast<bool>(allreduce), s, [&](std::size_t first, std::size_t last) {
+  in_two_passes<V>(
+      samples, lanes / V, static_cast<bool>(allreduce), s,
+      [&](std::size_t n, std::size_t b) {
+        const std::size_t c = b * V;
+        block_moments<N, V>(pixels, t.x + (n * lanes + c) * pixels, moments.first(n) + c,
+                            moments.second(n) + c);
+      },
+      [&](std::size_t first, std::size_t last) {
         const lane_range range(p, first * V, last * V);
         const double n = update_statistics(p, samples, lanes, range, t, moments, running_mean,
                                            running_variance, allreduce);
         if (first == 0) count = n;  // the same for every range: one worker writes it
+      },
+      [&](std::size_t n, std::size_t b) {
+        normalize_sample_block<N, V, Epilogue>(p, size, t, residual, n, b);
       });
-  batch_norm_normalize<N, V, Epilogue>(p, samples, t, residual, s);
   return count;
 }
 
@@ -271,24 +275,25 @@ void batch_norm_backward(const batch_norm_problem& p, int samples,
   const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels(),
                     size = p.ghost_batch_size(samples);
   const batch_norm_sums sums(p, samples, V, t.scratch);
-  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
-    const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    block_gradient_sums<N, V, Epilogue>(pixels, t.x + offset, t.y + offset, dy + offset,
-                                        row.mean + c, row.inv_std + c, sums.first(n) + c,
-                                        sums.second(n) + c);
-  });
-  for_each_block_range<V>(
-      lanes / V, static_cast<bool>(allreduce), s, [&](std::size_t first, std::size_t last) {
+  in_two_passes<V>(
+      samples, lanes / V, static_cast<bool>(allreduce), s,
+      [&](std::size_t n, std::size_t b) {
+        const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
+        const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
+        block_gradient_sums<N, V, Epilogue>(pixels, t.x + offset, t.y + offset, dy + offset,
+                                            row.mean + c, row.inv_std + c, sums.first(n) + c,
+                                            sums.second(n) + c);
+      },
+      [&](std::size_t first, std::size_t last) {
         const lane_range range(p, first * V, last * V);
         reduce_gradients(p, samples, lanes, range, t, sums, count, dgamma, dbeta, mode, allreduce);
+      },
+      [&](std::size_t n, std::size_t b) {
+        const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
+        const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
+        block_input_gradient<N, V>(pixels, t.x + offset, dy + offset, row.mean + c, row.scale + c,
+                                   row.shift + c, row.slope + c, dx + offset);
       });
-  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
-    const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    block_input_gradient<N, V>(pixels, t.x + offset, dy + offset, row.mean + c, row.scale + c,
-                               row.shift + c, row.slope + c, dx + offset);
-  });
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

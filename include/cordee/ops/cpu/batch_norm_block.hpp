@@ -211,4 +211,24 @@ void for_each_block_range(std::size_t blocks, bool single_range, cpu::stream s, 
     device::parallel_chunks(s, blocks, std::max(64 / V, 1), f);
 }
 
+/// Calls sum(sample, block) for all blocks, merge(first, last) as for_each_block_range, and then
+/// apply(sample, block) for all blocks. Where workers can share the blocks, one takes all three
+/// calls for a block of all samples, the last samples first: what `sum` has read is in its cache.
+template <int V, class Sum, class Merge, class Apply>
+void in_two_passes(int samples, std::size_t blocks, bool single_range, cpu::stream s,
+                   const Sum& sum, const Merge& merge, const Apply& apply) {
+  const auto n = static_cast<std::size_t>(samples),
+             workers = static_cast<std::size_t>(device::workers_of(s));
+  if (single_range || (blocks % workers != 0 && blocks < 8 * workers)) {
+    for_each_block(samples, blocks, s, sum);
+    for_each_block_range<V>(blocks, single_range, s, merge);
+    return for_each_block(samples, blocks, s, apply);
+  }
+  device::parallel_dynamic(s, blocks, [&](std::size_t b) {
+    for (std::size_t k = 0; k < n; ++k) sum(k, b);
+    merge(b, b + 1);
+    for (std::size_t k = n; k-- > 0;) apply(k, b);
+  });
+}
+
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
