@@ -68,7 +68,7 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
             for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
               for (int s = 0; s < 3; ++s) weight[b][s] = weight_of(s, b);
-            if (!many_registers<Real, V>) compiler_barrier();
+            compiler_barrier();
             prefetch();
 #pragma GCC unroll 64
             for (int t = 0; t < under; ++t)
