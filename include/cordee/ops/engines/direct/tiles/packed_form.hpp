@@ -156,8 +156,10 @@ struct packed_form {
             if (is_full(b) && other.tap_size() == V * V) {
               Real* const to = weights_of(c) + t * V * V;
               vec<Real, V> square[std::size_t{V}];
+#pragma GCC unroll 16
               for (int i = 0; i < V; ++i) square[i] = load<Real, V>(packed + i * V);
               transpose<Real, V>(square);
+#pragma GCC unroll 16
               for (int i = 0; i < V; ++i) store<Real, V>(to + i * V, square[i]);
               continue;
             }
