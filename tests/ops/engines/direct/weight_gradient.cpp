@@ -103,7 +103,9 @@ TEST_CASE_TEMPLATE("weight_gradient: images in several bands have the sums of th
                                        {{16, 33, 64}, 16, 3, 1, 1},
                                        {{3, 40, 90}, 64, 7, 2, 3},
                                        {{3, 60, 250}, 17, 7, 2, 3},
-                                       {{32, 33, 33}, 32, 1, 2, 0}}) {
+                                       {{32, 33, 33}, 32, 1, 2, 0},
+                                       {{16, 60, 70}, 32, 1, 1, 0},
+                                       {{16, 3, 400}, 32, 1, 1, 1}}) {
     CAPTURE(describe(p));
     const int samples = 3;
     const auto x = random_numbers(3 * p.in.size(), 1), dy = random_numbers(3 * p.out().size(), 2);

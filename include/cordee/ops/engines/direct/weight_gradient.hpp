@@ -105,8 +105,11 @@ class weight_gradient {
   void sum_samples(int begin, int end, int k, int blocks, const In* x, const N* dy,
                    Real* sum) const {
     thread_local thread_memory memory;
-    std::fill(sum, sum + blocks * form_.block_size(), Real{});
     const convolution_problem& p = plan_.layer;
+    // The first band of a single tap that reaches every pixel overwrites.
+    const bool overwrites =
+        plan_.kernel == wgrad_kernel::single_tap && p.window == 1 && p.padding == 0 && begin < end;
+    if (!overwrites) std::fill(sum, sum + blocks * form_.block_size(), Real{});
     const extent& out = plan_.out;
     const auto size_of = [](const extent& e) {
       return static_cast<std::ptrdiff_t>(sample_size(e, channel_block_size<V>(e.channels)));
@@ -139,7 +142,8 @@ class weight_gradient {
                             .dy_sample = dy_size,
                             .dy_row = std::ptrdiff_t{V} * out.width,
                             .dy_block = dy_block,
-                            .dw_block = form_.block_size()};
+                            .dw_block = form_.block_size(),
+                            .add = !overwrites || n > begin};
       if (plan_.kernel == wgrad_kernel::image3x3)
         for (int b = 0; b < blocks; ++b)
           run_image3x3(area, first, d + b * dy_block, sum + b * form_.block_size());
@@ -185,7 +189,7 @@ class weight_gradient {
     };
     // A single tap reads a band of x once: dy stays in the cache, from channel to channel.
     if (p.window == 1)
-      for (; at.first_row < height; at.first_row += at.rows)
+      for (; at.first_row < height; at.first_row += at.rows, area.add = true)
         for (at.channel = 0; at.channel < p.in.channels; at.channel += V) sum_band();
     else
       for (; at.channel < p.in.channels; at.channel += V)
@@ -276,22 +280,33 @@ class weight_gradient {
     area.x_step = std::ptrdiff_t{p.stride} * p.in.channels;
     area.dw_tap = form_.at(0, 1, 0);
     area.prefetch = area.dy_row;
-    const auto sum_three_rows = [&](const X* xs, const X* ds, Real* to) {
-      for_tiles<tile_registers<Real, V> / 3>(
-          lengths<7, 3, 1>{}, p.window * p.in.channels, [&]<int Channels>(int c, int tiles) {
+    const auto sum_rows = [&]<int Taps, int Blocks>(const X* xs, const X* ds, Real* to) {
+      for_tiles<tile_registers<Real, V> / (Taps * Blocks)>(
+          lengths<14, 7, 3, 1>{}, p.window * p.in.channels, [&]<int Channels>(int c, int tiles) {
             for (; tiles > 0; --tiles, c += Channels)
-              wgrad_tile<X, V, 3, 1, Channels>(area, xs + c, ds, to + c * V);
+              wgrad_tile<X, V, Taps, Blocks, Channels>(area, xs + c, ds, to + c * V);
           });
     };
     for (int first = 0; first < plan_.out.height; first += band_rows) {
       area.rows = std::min(band_rows, plan_.out.height - first);
-      for (int b = 0; b < blocks; ++b)
-        for (int r = 0; r < p.window; r += 3) {
-          area.taps = std::min(3, p.window - r);
-          sum_three_rows(x + first * area.x_row + r * area.x_tap,
-                         dy + first * area.dy_row + b * area.dy_block,
-                         sum + b * area.dw_block + form_.at(0, r, 0));
+      for (int b = 0; b < blocks;) {
+        // Two blocks share what is read of a row, where sums of both fill the registers.
+        const bool pair = many_registers<Real, V> && b + 1 < blocks;
+        area.prefetch_dy = pair;
+        for (int r = 0; r < p.window; r += area.taps) {
+          const X* const xs = x + first * area.x_row + r * area.x_tap;
+          const X* const ds = dy + first * area.dy_row + b * area.dy_block;
+          Real* const to = sum + b * area.dw_block + form_.at(0, r, 0);
+          area.taps = pair ? 1 : std::min(3, p.window - r);
+          if constexpr (many_registers<Real, V>)
+            if (pair) {
+              sum_rows.template operator()<1, 2>(xs, ds, to);
+              continue;
+            }
+          sum_rows.template operator()<3, 1>(xs, ds, to);
         }
+        b += pair ? 2 : 1;
+      }
     }
   }
 

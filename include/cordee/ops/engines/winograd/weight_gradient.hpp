@@ -78,12 +78,13 @@ class winograd_weight_gradient {
     const std::ptrdiff_t block = weights_.element.block_size();
     const auto begin = static_cast<std::ptrdiff_t>(k) * block,
                end = static_cast<std::ptrdiff_t>(past) * block;
-    for (int e = 0; e < winograd_elements(M); ++e)
+    for (int e = 0; e < winograd_elements(M) && first == last; ++e)
       std::fill(sum + e * weights_.pitch() + begin, sum + e * weights_.pitch() + end, Real{});
     const std::size_t ins = channel_blocks(in_.channels, V);
     const std::size_t most = tile_rows_per_step<Real>(
         tiles_, in_.channels + static_cast<int>(past - k) * V, std::clamp(in_.channels, 28, 112));
-    for (std::size_t next = 0; first < last; first = next) {
+    bool add = false;
+    for (std::size_t next = 0; first < last; first = next, add = true) {
       next = std::min(last, first + most);
       const int tiles = static_cast<int>(next - first) * tiles_.columns;
       const tile_buffer<Real, V> data(memory.x, M, ins, tiles);  // (16, C / V, tiles, V)
@@ -96,15 +97,19 @@ class winograd_weight_gradient {
         dy_to_tiles<N, V>(out_, from, i, to, dy_tiles.pitch);
       });
       for (int e = 0; e < winograd_elements(M); ++e)
-        multiply(tiles, e, past - k, data, dy_tiles, sum + e * weights_.pitch() + begin);
+        multiply(tiles, e, past - k, data, dy_tiles, add, sum + e * weights_.pitch() + begin);
     }
   }
 
   void multiply(int tiles, int e, std::size_t blocks, const tile_buffer<Real, V>& data,
-                const tile_buffer<Real, V>& dy_tiles, Real* sum) const {
+                const tile_buffer<Real, V>& dy_tiles, bool add, Real* sum) const {
     const std::ptrdiff_t block = weights_.element.block_size();
-    const pixel_area area{
-        .rows = 1, .columns = tiles, .x_step = V, .dy_block = dy_tiles.block, .dw_block = block};
+    const pixel_area area{.rows = 1,
+                          .columns = tiles,
+                          .x_step = V,
+                          .dy_block = dy_tiles.block,
+                          .dw_block = block,
+                          .add = add};
     for (std::size_t b = 0, n = 0; b < blocks; b += n) {
       n = std::min<std::size_t>(max_filter_blocks<Real, V>, blocks - b);
       const auto tile = single_tap_tile<Real, V>(static_cast<int>(n));

@@ -45,15 +45,15 @@ constexpr golden_plan avx512[] = {
     {{{3, 32, 32}, 16, 3, 1, 1}, wgrad_kernel::image3x3, 1, 1, 8, 16, 2, 3456},
     {{{16, 32, 32}, 16, 3, 1, 1}, wgrad_kernel::rows3x3, 1, 1, 8, 1, 32, 18432},
     {{{16, 32, 32}, 32, 3, 2, 1}, wgrad_kernel::rows3x3, 1, 1, 8, 1, 4, 36864},
-    {{{16, 32, 32}, 32, 1, 2, 0}, wgrad_kernel::single_tap, 2, 1, 8, 1, 8, 528384},
+    {{{16, 32, 32}, 32, 1, 2, 0}, wgrad_kernel::single_tap, 2, 1, 8, 2, 16, 528384},
     {{{64, 8, 8}, 64, 3, 1, 1}, wgrad_kernel::rows3x3, 1, 2, 4, 16, 8, 147456},
     {{{3, 224, 224}, 64, 7, 2, 3}, wgrad_kernel::padded_image, 1, 2, 4, 1, 2, 37632},
-    {{{64, 56, 56}, 64, 1, 1, 0}, wgrad_kernel::single_tap, 1, 2, 4, 1, 3, 16384},
+    {{{64, 56, 56}, 64, 1, 1, 0}, wgrad_kernel::single_tap, 1, 2, 4, 1, 12, 16384},
     {{{64, 56, 56}, 64, 3, 1, 1}, wgrad_kernel::rows3x3, 1, 2, 4, 1, 14, 147456},
     {{{128, 56, 56}, 128, 3, 2, 1}, wgrad_kernel::rows3x3, 1, 4, 2, 1, 3, 294912},
-    {{{256, 56, 56}, 512, 1, 2, 0}, wgrad_kernel::single_tap, 2, 16, 1, 1, 6, 25690112},
+    {{{256, 56, 56}, 512, 1, 2, 0}, wgrad_kernel::single_tap, 2, 16, 1, 1, 14, 25690112},
     {{{512, 7, 7}, 512, 3, 1, 1}, wgrad_kernel::rows3x3, 1, 16, 1, 20, 7, 0},
-    {{{2048, 7, 7}, 512, 1, 1, 0}, wgrad_kernel::single_tap, 1, 16, 1, 3, 7, 0},
+    {{{2048, 7, 7}, 512, 1, 1, 0}, wgrad_kernel::single_tap, 1, 16, 1, 13, 7, 0},
 };
 
 constexpr golden_plan avx2[] = {

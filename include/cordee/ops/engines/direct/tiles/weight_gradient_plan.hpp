@@ -98,9 +98,11 @@ constexpr weight_gradient_plan plan_weight_gradient(const convolution_problem& l
   else if (rows3x3)
     plan.kernel = wgrad_kernel::rows3x3;
 
-  // The first-level cache. Three taps at stride 1 read so little for each product that the
-  // second-level cache serves them, and sums are longer.
-  plan.cache_size = (rows3x3 && p.stride == 1 ? 131072 : 32768) / static_cast<int>(sizeof(Real));
+  // The first-level cache. Three taps at stride 1, and one over two blocks of many registers, read
+  // so little for each product that the second-level cache serves them, and sums are longer.
+  const bool reads_little = rows3x3 || (p.window == 1 && sizeof(Real) * V == 64);
+  plan.cache_size =
+      (reads_little && p.stride == 1 ? 131072 : 32768) / static_cast<int>(sizeof(Real));
 
   // Eight tasks or more, however many workers there are, so that the groups and with them the
   // results' bits do not depend on the workers.

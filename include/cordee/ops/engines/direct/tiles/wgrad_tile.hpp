@@ -28,6 +28,7 @@ struct pixel_area {
   std::ptrdiff_t dy_sample = 0, dy_row = 0, dy_block = 0;
   std::ptrdiff_t dw_tap = 0, dw_block = 0;
   int taps = 1;                 // of the tile, that are added to dw
+  bool add = true;              // to dw instead of overwriting it: wgrad_tile
   std::ptrdiff_t prefetch = 0;  // how far ahead: of x, or with three taps of dy
   bool prefetch_dy = false;     // with one tap, too
 };
@@ -81,7 +82,7 @@ template <class X, int V, int Taps, int Blocks, int Channels>
       const X *px = x_row, *pd = dy_row, *next = (ahead_of_x ? px : pd) + area.prefetch;
       for (const X* const end = pd + area.columns * V; pd != end;
            px += step, pd += V, next += ahead_of_x ? step : V) {
-        __builtin_prefetch(next);
+        __builtin_prefetch(next, 0, sizeof(Real) * V == 64 ? 2 : 3);  // of caches
         vec<X, V> d[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b) d[b] = load<X, V>(pd + b * block);
@@ -96,8 +97,9 @@ template <class X, int V, int Taps, int Blocks, int Channels>
       }
     }
   }
-  tile.for_each(area, area.taps, dw,
-                [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
+  tile.for_each(area, area.taps, dw, [add = area.add](const vec<Real, V>& s, Real* w) {
+    store<Real, V>(w, add ? load<Real, V>(w) + s : s);
+  });
 }
 
 template <class X, int V, int Blocks>
