@@ -55,7 +55,8 @@ TEST_CASE("winograd: sums of integers are rounded to them, at every edge") {
                                        {{37, 8, 8}, 6, 3, 1, 1},
                                        {{16, 9, 5}, 24, 3, 1, 1},
                                        {{24, 3, 10}, 16, 3, 1, 1},
-                                       {{160, 5, 6}, 144, 3, 1, 1}}) {
+                                       {{160, 5, 6}, 144, 3, 1, 1},
+                                       {{16, 9, 10}, 17, 3, 1, 1}}) {
     CAPTURE(describe(p));
     REQUIRE(winograd::uses_tiles<float>(p));
     const auto x = rounded(random_numbers(2 * p.in.size(), 1)),
@@ -68,7 +69,7 @@ TEST_CASE("winograd: sums of integers are rounded to them, at every edge") {
 }
 
 TEST_CASE("winograd: problems without tiles have the bits of engine direct") {
-  for (const convolution_problem& p : {convolution_problem{{16, 8, 8}, 16, 3, 1, 1},
+  for (const convolution_problem& p : {convolution_problem{{15, 8, 8}, 16, 3, 1, 1},
                                        {{32, 8, 8}, 32, 3, 2, 1},
                                        {{32, 8, 8}, 32, 1, 1, 0},
                                        {{3, 8, 8}, 32, 3, 1, 1},
@@ -83,6 +84,13 @@ TEST_CASE("winograd: problems without tiles have the bits of engine direct") {
     CHECK(all_directions<winograd, float>(p, x, w, dy) ==
           all_directions<direct, float>(p, x, w, dy));
   }
+}
+
+TEST_CASE("winograd: 16 channels and 16 filters are tiles for registers of 64 bytes alone") {
+  const convolution_problem p{{16, 32, 32}, 16, 3, 1, 1};
+  CHECK(detail::ops::winograd_with<64>::uses_tiles<float>(p));
+  CHECK(!detail::ops::winograd_with<32>::uses_tiles<float>(p));
+  CHECK(!detail::ops::winograd_with<16>::uses_tiles<float>(p));
 }
 
 TEST_CASE("winograd: errors at most 1.2 times those of engine direct") {

@@ -33,14 +33,16 @@ struct winograd_with {
   static constexpr int block(int channels) {
     return fallback::template block<N>(channels);
   }
-  /// Whether a problem is computed on tiles. With few channels the transforms cost more than they
-  /// save.
+  /// Channels and filters together of the smallest problem on tiles. With fewer the transforms cost
+  /// what they save.
+  static constexpr int fewest_channels = Bytes == 64 ? 32 : 33;
+  /// Whether a problem is computed on tiles.
   template <class N>
   static constexpr bool uses_tiles(const convolution_problem& p) {
     constexpr int V = width<N>;
     return p.window == 3 && p.stride == 1 && p.padding == 1 &&
            channel_block_size<V>(p.in.channels) == V && channel_block_size<V>(p.filters) == V &&
-           p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters > 32;
+           p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters >= fewest_channels;
   }
   /// Returns the size of both transformed copies, in numbers; or direct's.
   template <class N>
