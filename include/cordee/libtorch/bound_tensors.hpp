@@ -26,24 +26,7 @@
 #include <cordee/libtorch/tensor_device.hpp>
 #include <cordee/nn/parameter_list.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-/// How parameters that the loss does not depend on are handled.
-enum class unused_parameters {
-  refuse,  ///< An error that names them.
-  zero     ///< Their gradient is zero, on all ranks.
-};
-
-/// Options of a torch_model.
-struct torch_model_options {
-  /// How to handle parameters that a batch's loss does not depend on. Default: most are mistakes.
-  unused_parameters unused = unused_parameters::refuse;
-  /// Kinds of tensors by name, if the module that owns one does not determine it, as for custom
-  /// norms.
-  std::vector<std::pair<std::string, kind>> kinds{};
-};
-
-namespace detail::libtorch {
+namespace cordee::inline CORDEE_ABI::detail::libtorch {
 
 /// The tensors of a module, bound to the planes of an arena. Addresses stay as long as it lives.
 template <class Real, class D = cpu>
@@ -56,14 +39,16 @@ class bound_tensors {
     decltype(torch::autograd::impl::grad_accumulator(torch::Tensor())) node{};  // its owner's
   };
 
-  bound_tensors(std::vector<module_tensor> all, const torch_model_options& options,
+  /// `kinds`: those of tensors by name, in place of what the module says.
+  bound_tensors(std::vector<module_tensor> all,
+                const std::vector<std::pair<std::string, kind>>& kinds,
                 torch::Device place = torch::kCPU) {
     for (module_tensor& t : all) {
       expect_place(t.name, t.tensor.device(), place);
       // Module::to(type) converts the counters of batch norm as well; Python's does not.
       if (!t.is_parameter && t.name.ends_with("num_batches_tracked"))
         t.tensor.set_data(t.tensor.to(torch::kLong));
-      for (const auto& [name, own] : options.kinds)
+      for (const auto& [name, own] : kinds)
         if (name == t.name) t.kind = own;
       if (t.is_parameter ? !t.tensor.requires_grad() : !t.tensor.is_floating_point()) {
         t.other_names.insert(t.other_names.begin(), t.name);
@@ -78,7 +63,7 @@ class bound_tensors {
       e.data = e.tensor.data_ptr();
       entries_.push_back(std::move(e));
     }
-    for (const auto& [name, own] : options.kinds) (void)list_.index(name);  // throws
+    for (const auto& [name, own] : kinds) (void)list_.index(name);  // throws
     if (trainable() == 0)
       throw usage_error("torch_model: the module has no parameter that requires a gradient");
     // In the table's order, which has the statistics last.
@@ -197,6 +182,4 @@ class bound_tensors {
   bool lends_ = false;
 };
 
-}  // namespace detail::libtorch
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::libtorch

@@ -51,6 +51,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// How parameters that the loss does not depend on are handled.
+enum class unused_parameters {
+  refuse,  ///< An error that names them.
+  zero     ///< Their gradient is zero, on all ranks.
+};
+
+/// Options of a torch_model.
+struct torch_model_options {
+  /// How to handle parameters that a batch's loss does not depend on. Default: most are mistakes.
+  unused_parameters unused = unused_parameters::refuse;
+  /// Kinds of tensors by name, if the module that owns one does not determine it, as for custom
+  /// norms.
+  std::vector<std::pair<std::string, kind>> kinds{};
+};
+
 /// A module with its loss. Data is a batch of the loader: for torch::data, an Example of stacked
 /// tensors. P is the arena's precision: fp32, fp64 for double modules; fp16 or bf16 for half and
 /// bfloat16 modules, whose master weights are then floats.
@@ -78,7 +93,7 @@ class torch_model : public custom_model<Data, P, D> {
 
     state(std::vector<detail::libtorch::module_tensor> all, const torch_model_options& o,
           const D& d)
-        : tensors(std::move(all), o, place::place(d)), unused(o.unused) {}
+        : tensors(std::move(all), o.kinds, place::place(d)), unused(o.unused) {}
 
     void set_pass(typename base::pass* p) {
       const std::lock_guard lock(mutex);
