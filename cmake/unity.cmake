@@ -6,6 +6,8 @@
 # its includes empty. The macros that a test defines are undefined after it. Usage:
 #
 #   cmake -D "SOURCES=<tests>" -D ROOT=<parent of include/ and tests/> -D UNITY=<output file> -P unity.cmake
+#
+# With RENAMED and PREFIX the name RENAMED of each is PREFIX and the name of its file.
 cmake_minimum_required(VERSION 3.25)
 foreach(source IN LISTS SOURCES)
   file(READ ${source} text)
@@ -20,6 +22,11 @@ foreach(source IN LISTS SOURCES)
   list(JOIN macros "" macros)
   file(RELATIVE_PATH source ${ROOT} ${source})
   string(MAKE_C_IDENTIFIER ${source} name)
+  if(RENAMED)
+    get_filename_component(stem ${source} NAME_WE)
+    string(APPEND tests "\n#define ${RENAMED} ${PREFIX}${stem}")
+    string(APPEND macros "\n#undef ${RENAMED}")
+  endif()
   string(APPEND tests "\nnamespace ${name} {\n#include \"${source}\"\n}${macros}")
 endforeach()
 list(SORT includes)

@@ -3,7 +3,7 @@
 //
 // Gives each fuzz target the inputs of its corpus, among which is each that once failed: a test in
 // every build, for any compiler. fuzz_targets.inc lists the targets, each of which is compiled with
-// its own name for LLVMFuzzerTestOneInput.
+// its own name for LLVMFuzzerTestOneInput, all in one unit.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
