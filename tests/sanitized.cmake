@@ -24,7 +24,12 @@ set(cordee_seldom_tsan "/train/([a-z0-9]+/)?(best|best_epoch|calibrate|combinati
 string(APPEND cordee_seldom_tsan "|goldens[a-z_]*|gradient_scaler|loss_scale|observe|pairing|planes|record|reducers")
 string(APPEND cordee_seldom_tsan "|correct_bias|critical_batch|decided_batch|dropout|frozen_layers|gradient_noise[a-z_]*|kfac[a-z_]*|kronecker_factors")
 string(APPEND cordee_seldom_tsan "|named_segment|quantization_report|recalibration|target_accuracy|trust_ratio_quantiles|weights_conversion")
-string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights)[.]cpp$")
+string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights")
+# Shards and Muon's divisions are exchanged by the courier of the others, batches that grow are loaded by fit.cpp's threads.
+string(APPEND cordee_seldom_tsan "|allreduce_record|fit_batches|fit_schedule")
+string(APPEND cordee_seldom_tsan "|callback_check|data_description|describe_memory|gradient_plane|gradient_ring|lent_gradients|loader_position")
+string(APPEND cordee_seldom_tsan "|memory_plan|momentum_exchange|muon|muon_division|name_list|on_host_price|plan_warnings|preconditioner|residence")
+string(APPEND cordee_seldom_tsan "|resumed_logs|segment_state|shard|shard_bytes|skip_limits|swapped_model)[.]cpp$")
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
 # its own thread, and what they share is the transport.
 string(APPEND cordee_seldom_tsan "|/comm/([a-z]+/)*(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method|gathered|low_rank")
@@ -34,16 +39,15 @@ string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|st
 # The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of
 # the other cases, and repetitions with a register of 16 bytes beside the full one or with fp16 beside bf16. ThreadSanitizer:
 # cases of adversarial images whose threads are those of the cases with look-ahead, with resumed runs and with averaged
-# weights; AutoWU's processes, which each rank computes for itself; equal bits of the ring, which its laws have too; the laws
-# of mixing, whose messages are those of the other cases of gossip; and reports of random bytes, read by one thread.
-# They run for minutes.
+# weights; equal bits of the ring, which its laws have too; the laws of mixing, whose messages are those of the other cases
+# of gossip; and reports of random bytes, read by one thread. They run for minutes.
 if(NOT CORDEE_ALL_TESTS)
   if(cordee_asan)
     set(cordee_sanitized_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*" "*several bands*16>*"
       "correlation: bits do not depend*16>*" "engine: fprop*_with<16>*" "engine: fprop*reference*half>*" "engine: the number*reference*half>*")
   elseif(cordee_tsan)
     set(cordee_sanitized_seldom_cases_train "adversarial: 1*ranks train*" "adversarial: LARS*" "adversarial: batch_norm_over*"
-      "adversarial: the network that is evaluated*" "fit: ranks whose votes of AutoWU*")
+      "adversarial: the network that is evaluated*")
     set(cordee_sanitized_seldom_cases_comm "ring: every rank ends with*" "gossip keeps the laws*" "failure_report: reports of random*")
   endif()
 endif()
