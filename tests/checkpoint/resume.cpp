@@ -142,10 +142,15 @@ TEST_CASE("resume: an asynchronous server in lockstep, its weights and its clock
   };
   resumes<fp32>("server", local_steps{sgd{.momentum = 0.9}, 1}, falling, lockstep, {.most = 2});
 }
+#if defined(CORDEE_ALL_TESTS)
+#define RESUMED_PRECISIONS fp16, bf16, int8
+#else
+#define RESUMED_PRECISIONS int8
+#endif
 TEST_CASE_TEMPLATE(
     "resume: a network of 16 bits or in int8, whose batch norms, and int8's ranges, "
     "are statistics",
-    P, fp16, bf16, int8) {
+    P, RESUMED_PRECISIONS) {
   using net = resnet<8, P, cpu, small>;
   const auto make = [](threads comm, unsigned seed) {
     using run_type = trainer<net, sgd, decltype(steady), ring<threads>>;

@@ -8,8 +8,13 @@
 
 using namespace support;
 
-TEST_CASE_TEMPLATE("linear by convolutions, emulated: products are the CPU's, rounded", P, fp16,
-                   bf16) {
+#if defined(CORDEE_ALL_TESTS)
+#define PRECISIONS_OF_16_BITS fp16, bf16
+#else
+#define PRECISIONS_OF_16_BITS fp16
+#endif
+TEST_CASE_TEMPLATE("linear by convolutions, emulated: products are the CPU's, rounded", P,
+                   PRECISIONS_OF_16_BITS) {
   for (const std::uint64_t seed : {1u, 2u})
     linear_by_convolution_is_the_cpus<P, tensor_core>(emulated{seed});
 }

@@ -19,6 +19,13 @@
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
+// The precisions of goldens: fp32 with all tests alone, whose weights are fp64's but for rounding.
+#if defined(CORDEE_ALL_TESTS)
+#define GOLDEN_PRECISIONS fp64, fp32
+#else
+#define GOLDEN_PRECISIONS fp64
+#endif
+
 namespace support {
 
 using t4_vectors = std::vector<std::vector<double>>;  // W1, b1, W2, b2

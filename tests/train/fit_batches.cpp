@@ -41,7 +41,7 @@ struct recorder {
   }
 };
 
-std::vector<double> all_weights(auto& run) {
+std::vector<double> tensor_weights(auto& run) {
   std::vector<double> out;
   for (std::size_t k = 0; k < 4; ++k)
     for (const double w : numbers(run.weights(), k)) out.push_back(w);
@@ -102,7 +102,7 @@ TEST_CASE("fit: a batch that grows, and a learning rate that follows, golden on 
         CHECK(contains(describe(run, feed, 4),
                        "a global batch of 12 from update 4 (epoch 1) on, a global batch of 18 from "
                        "update 7 (epoch 2.5) on, in more micro-batches; "));
-        out.weights = all_weights(run);
+        out.weights = tensor_weights(run);
         return out;
       });
       const recorded& first = by_rank[0];
@@ -114,7 +114,7 @@ TEST_CASE("fit: a batch that grows, and a learning rate that follows, golden on 
       quadratic<fp64> model;
       trainer plain{model, sgd{}, learning_rates(expected), solo{}};
       for (int k = 0; k < 9; ++k) plain.step(std::array{one_each(1)}, k);
-      const auto weights = all_weights(plain);
+      const auto weights = tensor_weights(plain);
       for (const recorded& r : by_rank)
         for (std::size_t i = 0; i < weights.size(); ++i)
           CHECK(close(r.weights[i], weights[i], 1e-13));
@@ -141,7 +141,7 @@ TEST_CASE("fit: a run that stops in any stage goes on to the bit") {
         b.restore(state);
         auto fresh = staged_feed(comm, growing);
         b.fit(fresh, 4);
-        CHECK(all_weights(b) == all_weights(whole));
+        CHECK(tensor_weights(b) == tensor_weights(whole));
       }
       return 0;
     });

@@ -78,21 +78,21 @@ const golden lars_nesterov{{{0.493245297669, -0.274398889768, 0.686588391424, 0.
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("sgd reaches form P's golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("sgd reaches form P's golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01}, p_form);
 }
-TEST_CASE_TEMPLATE("sgd with Nesterov momentum reaches its golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("sgd with Nesterov momentum reaches its golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, p_nesterov);
 }
-TEST_CASE_TEMPLATE("sgd applies no dampening in its first step", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("sgd applies no dampening in its first step", P, GOLDEN_PRECISIONS) {
   reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01, .dampening = 0.1}, dampened);
 }
-TEST_CASE_TEMPLATE("velocity_sgd with momentum correction equals form P", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("velocity_sgd with momentum correction equals form P", P, GOLDEN_PRECISIONS) {
   reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01}, p_form);
   reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, p_nesterov);
 }
-TEST_CASE_TEMPLATE("velocity_sgd without correction reaches form C's golden vector", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("velocity_sgd without correction reaches form C's golden vector", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .momentum_correction = false},
              c_form);
   reaches<P>(
@@ -100,7 +100,7 @@ TEST_CASE_TEMPLATE("velocity_sgd without correction reaches form C's golden vect
           .momentum = 0.9, .weight_decay = 0.01, .nesterov = true, .momentum_correction = false},
       c_nesterov);
 }
-TEST_CASE_TEMPLATE("lars reaches variant A's golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("lars reaches variant A's golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(lars{.momentum = 0.9, .weight_decay = 0.01, .trust_coefficient = 0.02}, lars_a);
   reaches<P>(
       lars{.momentum = 0.9, .weight_decay = 0.01, .trust_coefficient = 0.02, .nesterov = true},

@@ -91,35 +91,37 @@ void reaches_with_rows(const adamp& optimizer, const t4_vectors& expected) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("adamp is timm's without projection", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("adamp is timm's without projection", P, GOLDEN_PRECISIONS) {
   reaches_with_rows<P>({.weight_decay = 0.01},
                        {{0.47497765717, -0.175052213967, 0.174658398632, -0.174658399069},
                         {0.0249000724681, 0.175024211923},
                         {0.974776515786, -1.97451589399},
                         {0.0253029386991}});
 }
-TEST_CASE_TEMPLATE("adamp is timm's, projected by tensor in two of three steps", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("adamp is timm's, projected by tensor in two of three steps", P,
+                   GOLDEN_PRECISIONS) {
   reaches_with_rows<P>({.weight_decay = 0.01, .delta = 0.5},
                        {{0.486419933465, -0.179559128575, 0.178148638247, -0.178148638689},
                         {0.0249000724681, 0.175024211923},
                         {0.974776515786, -1.97451589399},
                         {0.0253029386991}});
 }
-TEST_CASE_TEMPLATE("adamp is timm's with Nesterov's momentum, projected by row", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("adamp is timm's with Nesterov's momentum, projected by row", P,
+                   GOLDEN_PRECISIONS) {
   reaches_with_rows<P>({.weight_decay = 0.01, .delta = 2, .nesterov = true},
                        {{0.507953005328, -0.179325946361, 0.149996253474, -0.149996254054},
                         {0.0384520408056, 0.160714591946},
                         {0.984109496394, -2.00783451304},
                         {0.0134154477642}});
 }
-TEST_CASE_TEMPLATE("adam is PyTorch's, with decay in the gradient", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("adam is PyTorch's, with decay in the gradient", P, GOLDEN_PRECISIONS) {
   reaches<P>(adam{.weight_decay = 0.01}, falling,
              {{0.475094485752, -0.275039372335, 0.775011082121, 0.075024258932},
               {0.0249000724681, 0.175024211923},
               {0.975022981103, -1.97501201949},
               {0.0253029386991}});
 }
-TEST_CASE_TEMPLATE("rmsprop is PyTorch's, without and with momentum", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("rmsprop is PyTorch's, without and with momentum", P, GOLDEN_PRECISIONS) {
   reaches<P>(rmsprop{.weight_decay = 0.01}, falling,
              {{0.39610880566, -0.142894713207, 0.61126644919, -0.0743285697853},
               {0.100000000249, 0.025618249376},
@@ -131,7 +133,7 @@ TEST_CASE_TEMPLATE("rmsprop is PyTorch's, without and with momentum", P, fp64, f
               {0.678791269571, -1.65768523674},
               {-0.042628986709}});
 }
-TEST_CASE_TEMPLATE("centered_rmsprop is PyTorch's", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("centered_rmsprop is PyTorch's", P, GOLDEN_PRECISIONS) {
   reaches<P>(centered_rmsprop{.smoothing = 0.5, .momentum = 0.9, .weight_decay = 0.01}, falling,
              {{0.416167218854, -0.209586365923, 0.706349903099, 0.0077852190213},
               {0.0832450662288, 0.107779802516},
@@ -157,14 +159,15 @@ TEST_CASE("lion, adan and lans reach their golden vectors") {
                  {0.038475}});
 }
 
-TEST_CASE_TEMPLATE("rmsprop_warmup reaches its golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("rmsprop_warmup reaches its golden vector", P, GOLDEN_PRECISIONS) {
   reaches_at_epochs<P>(rmsprop_warmup{.weight_decay = 0},
                        {{0.430313959599, -0.0728206431935, -0.0911015219289, -0.419015089432},
                         {0.0696860404011, -0.138302520942},
                         {0.893059638071, -1.90647814968},
                         {0.0112695576711}});
 }
-TEST_CASE_TEMPLATE("rmsprop_warmup reaches the golden vector of the printed slope", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("rmsprop_warmup reaches the golden vector of the printed slope", P,
+                   GOLDEN_PRECISIONS) {
   reaches_at_epochs<P>(rmsprop_warmup{.slope = 2, .weight_decay = 0},
                        {{0.423012204729, -0.0482548832, -0.175295562466, -0.453731260448},
                         {0.0769877952709, -0.175874961702},
@@ -172,22 +175,22 @@ TEST_CASE_TEMPLATE("rmsprop_warmup reaches the golden vector of the printed slop
                         {0.00807164605847}});
 }
 
-TEST_CASE_TEMPLATE("lambc, clipped to norm 1, reaches its golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("lambc, clipped to norm 1, reaches its golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(clip{lambc{}, 1.0, 0}, hundredth,
              {{0.485206072489, -0.285219912463, 0.785137958346, 0.0852450333748},
               {0.0298654717144, 0.170022203155},
               {0.969725984106, -1.96941098364},
               {0.0204507183096}});
 }
-TEST_CASE_TEMPLATE("deepspeed_lamb reaches its golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("deepspeed_lamb reaches its golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(deepspeed_lamb{}, hundredth,
              {{0.496259070186, -0.296260205845, 0.796254835847, 0.0962618964484},
               {0.00106379273846, 0.198936125616},
               {0.988129628346, -1.98809661167},
               {0.0496241508616}});
 }
-TEST_CASE_TEMPLATE("larc without its clip reaches the vector of apex's scaling mode", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("larc without its clip reaches the vector of apex's scaling mode", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(larc{.weight_decay = 0.01, .limits = {.clip = false}}, {1, 1, 0.5},
              {{0.495967102495, -0.284618398668, 0.731426695279, 0.054736171178},
               {0.00277257943274, 0.183438414968},

@@ -16,6 +16,8 @@
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/sgd.hpp>
 
+#include "tests/support/goldens.hpp"
+
 using namespace cordee;
 using namespace support;
 
@@ -213,37 +215,37 @@ const by_ranks quasi_global_nesterov{
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("DSGD reaches its goldens: adapt then combine, and adapt while combine", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("DSGD reaches its goldens: adapt then combine, and adapt while combine", P,
+                   GOLDEN_PRECISIONS) {
   const sgd plain{.momentum = 0, .weight_decay = 0.01};
   reaches<P>(decentlam{.momentum = 0, .weight_decay = 0.01}, falling, dsgd);
   reaches<P>(local_steps{plain, 1}, falling, dsgd);
   reaches<P>(adapt_while_combine{plain}, falling, dsgd_while_combining);
 }
 TEST_CASE_TEMPLATE("DmSGD reaches its goldens: adapt then combine, and adapt while combine", P,
-                   fp64, fp32) {
+                   GOLDEN_PRECISIONS) {
   const sgd heavy{.momentum = 0.9, .weight_decay = 0.01};
   reaches<P>(local_steps{heavy, 1}, falling, dmsgd);
   reaches<P>(adapt_while_combine{heavy}, falling, dmsgd_while_combining);
 }
-TEST_CASE_TEMPLATE("decentlam reaches its goldens: heavy ball, Nesterov's form, corrected", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("decentlam reaches its goldens: heavy ball, Nesterov's form, corrected", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(decentlam{.weight_decay = 0.01, .momentum_correction = false}, falling, heavy_ball);
   reaches<P>(decentlam{.weight_decay = 0.01, .nesterov = true, .momentum_correction = false},
              falling, nesterov);
   reaches<P>(decentlam{.weight_decay = 0.01}, falling, corrected);
 }
-TEST_CASE_TEMPLATE("decentlam_over{lars}: ratio and decay act on each rank's own gradient", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("decentlam_over{lars}: ratio and decay act on each rank's own gradient", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(decentlam_over{lars{.weight_decay = 0.01, .trust_coefficient = 0.02}, false}, halved,
              over_lars);
 }
 TEST_CASE_TEMPLATE("decentlam_over{lamb}: second moment, decay and ratio are each rank's own", P,
-                   fp64, fp32) {
+                   GOLDEN_PRECISIONS) {
   reaches<P>(decentlam_over{lamb{}, false}, falling, over_lamb);
 }
-TEST_CASE_TEMPLATE("qg_dmsgd is the published method under a falling learning rate", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("qg_dmsgd is the published method under a falling learning rate", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(qg_dmsgd{.weight_decay = 0.01}, falling, quasi_global);
   reaches<P>(qg_dmsgd{.weight_decay = 0.01, .nesterov = true}, falling, quasi_global_nesterov);
 }

@@ -77,15 +77,15 @@ void check_ratios(const std::vector<std::array<double, 2>>& seen,
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("lars_unscaled, its limits off, reaches variant B's golden vector", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("lars_unscaled, its limits off, reaches variant B's golden vector", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(form_b, halved,
              {{0.495926153456, -0.28446188828, 0.730727476958, 0.0542736558674},
               {0.1855, -0.073},
               {0.856966924052, -1.86517128775},
               {-0.04275}});
 }
-TEST_CASE_TEMPLATE("lars_lr_outside reaches variant C's golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("lars_lr_outside reaches variant C's golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(form_c, halved,
              {{0.495967102495, -0.284618398668, 0.731426695279, 0.054736171178},
               {0.1855, -0.073},
@@ -102,7 +102,8 @@ TEST_CASE("without epsilon, lars_lr_outside is MLPerf's fused LARS, which decays
                             {-0.042720525}};
   reaches<fp64>(parameter_groups{fused, parameter_group{"b2", last}}, halved, expected);
 }
-TEST_CASE_TEMPLATE("lars_norm_of_sum reaches variant D's golden vector, optax's", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("lars_norm_of_sum reaches variant D's golden vector, optax's", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01, .trust_coefficient = 0.02},
              halved,
              {{0.495152787944, -0.281508084694, 0.717540483215, 0.045556981362},
@@ -110,7 +111,7 @@ TEST_CASE_TEMPLATE("lars_norm_of_sum reaches variant D's golden vector, optax's"
               {0.835727339892, -1.84528554501},
               {-0.063}});
 }
-TEST_CASE_TEMPLATE("larc reaches the golden vector of apex's clip mode", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("larc reaches the golden vector of apex's clip mode", P, GOLDEN_PRECISIONS) {
   reaches<P>(larc{.weight_decay = 0.01}, {0.5, 0.5, 0.25},
              {{0.495487442235, -0.282826513566, 0.723606540124, 0.049685943281},
               {0.00308863312548, 0.181578619991},
@@ -143,8 +144,8 @@ TEST_CASE("lars_unscaled limits the ratio and the elements of the step") {
   CHECK(close(after[0][0][3], 0.1 - 0.5, 1e-15));
 }
 
-TEST_CASE_TEMPLATE("lamb reaches its golden vector, with trust ratios for weights only", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("lamb reaches its golden vector, with trust ratios for weights only", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(lamb{}, hundredth,
              {{0.485207504354, -0.28521993074, 0.785136963324, 0.0852445846284},
               {0.0298410611877, 0.170038203002},
@@ -153,15 +154,15 @@ TEST_CASE_TEMPLATE("lamb reaches its golden vector, with trust ratios for weight
 }
 TEST_CASE_TEMPLATE(
     "nvlamb reaches the golden vector of the paper's algorithm, with trust ratios for all tensors",
-    P, fp64, fp32) {
+    P, GOLDEN_PRECISIONS) {
   reaches<P>(nvlamb{}, hundredth,
              {{0.485207504354, -0.28521993074, 0.785136963324, 0.0852445846284},
               {0.00421217374078, 0.195786398576},
               {0.953270333264, -1.95276060698},
               {0.04851495}});
 }
-TEST_CASE_TEMPLATE("lamb and nvlamb, clipped to norm 1, reach NVIDIA's golden vectors", P, fp64,
-                   fp32) {
+TEST_CASE_TEMPLATE("lamb and nvlamb, clipped to norm 1, reach NVIDIA's golden vectors", P,
+                   GOLDEN_PRECISIONS) {
   reaches<P>(clip{lamb{}, 1.0, 0.0}, hundredth,
              {{0.4852060595, -0.28521991248, 0.785137967092, 0.0852450375516},
               {0.0298656716048, 0.170022076451},
@@ -173,7 +174,7 @@ TEST_CASE_TEMPLATE("lamb and nvlamb, clipped to norm 1, reach NVIDIA's golden ve
               {0.953268436046, -1.95276247895},
               {0.04851495}});
 }
-TEST_CASE_TEMPLATE("adamw reaches its golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("adamw reaches its golden vector", P, GOLDEN_PRECISIONS) {
   reaches<P>(adamw{}, hundredth,
              {{0.470012795061, -0.269975578725, 0.769780632271, 0.0700111975869},
               {0.0298413697445, 0.170038152801},

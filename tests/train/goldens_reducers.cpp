@@ -134,7 +134,7 @@ void check(const MakeReducer& make, const Reduce& reduce) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("trainer: Adasum, tensor by tensor, on 1, 3 and 4 ranks", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("trainer: Adasum, tensor by tensor, on 1, 3 and 4 ranks", P, GOLDEN_PRECISIONS) {
   check<P>([](threads comm) { return adasum{comm}; }, adasum_reference{});
 }
 

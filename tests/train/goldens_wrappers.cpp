@@ -128,7 +128,7 @@ TEST_CASE("schedule-free optimizers are evaluated at their golden average") {
 }
 
 TEST_CASE_TEMPLATE("parameter_groups is PyTorch's SGD with groups: rate, momentum, decay, frozen",
-                   P, fp64, fp32) {
+                   P, GOLDEN_PRECISIONS) {
   const parameter_groups groups{
       sgd{.weight_decay = 0.01}, parameter_group{"W2", sgd{.momentum = 0.5}, 2},
       parameter_group{"", sgd{}, 0, kind::bias}, parameter_group{"b2", sgd{}, 0}};
@@ -158,7 +158,7 @@ TEST_CASE_TEMPLATE("parameter_groups is PyTorch's SGD with groups: rate, momentu
       {1, 3, 4});
 }
 
-TEST_CASE_TEMPLATE("lookahead{sgd} reaches its golden vector", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("lookahead{sgd} reaches its golden vector", P, GOLDEN_PRECISIONS) {
   check_golden<P>(lookahead{sgd{}, 2, 0.5}, longer,
                   {{0.45243944244, -0.137895858512, 0.179325262137, -0.25178756288},
                    {0.04756055756, -0.043156212232},
@@ -167,9 +167,11 @@ TEST_CASE_TEMPLATE("lookahead{sgd} reaches its golden vector", P, fp64, fp32) {
                   {1, 3, 4});
 }
 
-TEST_CASE_TEMPLATE("weight_average evaluates the exponential average of weights", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("weight_average evaluates the exponential average of weights", P,
+                   GOLDEN_PRECISIONS) {
   averages_to<P>(exponential_average{0.9}, exponential);
 }
-TEST_CASE_TEMPLATE("weight_average evaluates the stochastic average of weights", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("weight_average evaluates the stochastic average of weights", P,
+                   GOLDEN_PRECISIONS) {
   averages_to<P>(stochastic_average{.start = 2, .period = 2}, stochastic);
 }

@@ -172,6 +172,7 @@ TEST_CASE(
     "rounding") {
   check_steps<fp16_network<tensor_core>, fp16_network<reference>>(1e-2);  // some units of 2^-11
 }
+#if defined(CORDEE_ALL_TESTS)
 TEST_CASE("ResNet-8 in half precision, its blocks recomputed: the same bits on a GPU, emulated") {
   using recomputed =
       resnet<8, fp16, emulated,
@@ -200,6 +201,7 @@ TEST_CASE("weights by block: the bits of resident ones on a GPU, emulated, in fp
               int8, emulated, tensor_core, extent{1, 8, 8}, 5>;
   CHECK(step<bytes_by_block>(unprepared) == step<int8_network<tensor_core>>(unprepared));
 }
+#endif
 // Statistics of 4 to 192 numbers, in another order of additions, change roundings of fp16.
 TEST_CASE(
     "ResNet-8: convolutions compute the statistics of batch norms, where these are the batch's") {

@@ -43,7 +43,7 @@ auto feed_of(const threads& comm, const batch_schedule& stages = {},
   return loader{
       toy_data{50}, comm, {.global_batch = 6, .last_batch = end, .batch_schedule = stages}};
 }
-std::vector<double> all_weights(auto& run) {
+std::vector<double> tensor_weights(auto& run) {
   std::vector<double> out;
   for (std::size_t k = 0; k < 4; ++k)
     for (const double w : numbers(run.weights(), k)) out.push_back(w);
@@ -72,7 +72,7 @@ TEST_CASE("adaptive_batch: the run is that of the stages that it decided, on all
         trainer staged{other, plain, batch_scaled{constant{0.02}, decided, 0.5}, ring{comm}};
         auto staged_feed = feed_of(comm, decided, end);
         staged.fit(staged_feed, 9.5, keep_samples{&samples_of_stages});
-        CHECK(all_weights(run) == all_weights(staged));
+        CHECK(tensor_weights(run) == tensor_weights(staged));
         CHECK(samples == samples_of_stages);
         CHECK(feed.step() == staged_feed.step());
         CHECK(feed.describe() == staged_feed.describe());
@@ -109,7 +109,7 @@ TEST_CASE("adaptive_batch: a run that stops anywhere goes on to the bit, with it
       b.restore(a.state());
       auto fresh = feed_of(comm);
       b.fit(fresh, 9.5);
-      CHECK(all_weights(b) == all_weights(whole));
+      CHECK(tensor_weights(b) == tensor_weights(whole));
       CHECK(b.schedule().decided == whole.schedule().decided);
     }
     return 0;
@@ -181,7 +181,7 @@ TEST_CASE("ada_scale: gains, progress and weights are fairscale's, one update la
       run_until(run, 2.4);
       CHECK(std::abs(run.schedule().gain() - expected.gain) < 1e-6 * expected.gain);
       CHECK(std::abs(run.schedule().progress(2.3) - expected.progress) < 1e-6);
-      const auto weights = all_weights(run);
+      const auto weights = tensor_weights(run);
       for (std::size_t i = 0; i < 9; ++i) CHECK(std::abs(weights[i] - expected.weights[i]) < 1e-6);
 
       trainer a{first_half, plain, policy, ring{comm}, measured};
@@ -190,7 +190,7 @@ TEST_CASE("ada_scale: gains, progress and weights are fairscale's, one update la
       std::copy(a.weights().begin(), a.weights().end(), b.weights().begin());
       b.restore(a.state());
       run_until(b, 2.4);
-      CHECK(all_weights(b) == weights);
+      CHECK(tensor_weights(b) == weights);
       CHECK(b.schedule().seen == run.schedule().seen);
       loader feed{toy_data{120}, comm, {.global_batch = 12}};
       CHECK(contains(describe(b, feed, 3), "steps of the small batch an update"));
