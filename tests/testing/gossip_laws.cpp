@@ -21,16 +21,19 @@ enum class topology_fault {
   self_edge,
   double_edge,
   no_such_rank,
-  periodic
+  periodic,
+  mean_drifts_late
 };
 struct faulty_topology {
   topology_fault fault = topology_fault::none;
 
-  int period(int) const { return 1; }
-  std::vector<topologies::edge> in_edges(int rank, int size, std::int64_t) const {
+  int period(int) const { return fault == topology_fault::mean_drifts_late ? 5 : 1; }
+  std::vector<topologies::edge> in_edges(int rank, int size, std::int64_t round) const {
     if (size != 3) throw error("three ranks only");
     const int previous = (rank + 2) % 3;
-    if (fault == topology_fault::mean_drifts) return {{rank == 0 ? 1 : 0, 0.5}};
+    if (fault == topology_fault::mean_drifts ||
+        (fault == topology_fault::mean_drifts_late && round % 5 == 3))
+      return {{rank == 0 ? 1 : 0, 0.5}};
     if (fault == topology_fault::sum_above_one) return {{previous, 0.75}, {(rank + 1) % 3, 0.75}};
     if (fault == topology_fault::self_edge) return {{rank, 0.5}};
     if (fault == topology_fault::double_edge) return {{previous, 0.25}, {previous, 0.25}};
@@ -92,6 +95,7 @@ TEST_CASE("gossip_laws: a topology that keeps no mean is reported") {
   CHECK(violations(topology_fault::none) == "");
   CHECK(contains(violations(topology_fault::mean_drifts),
                  "rank 0 gives others 0.5 and gets 1, so the mean drifts"));
+  CHECK(contains(violations(topology_fault::mean_drifts_late), "(3 ranks), round 3"));
   CHECK(contains(violations(topology_fault::sum_above_one), "rank 0 gives others 1.5 in all"));
   CHECK(contains(violations(topology_fault::self_edge), "rank 0 receives from rank 0"));
   CHECK(contains(violations(topology_fault::double_edge), "rank 0 receives from rank 2 twice"));
