@@ -46,7 +46,7 @@ result train(const plan& p, const Communicator& comm, const Training& training,
               lars{.momentum = 0.9, .weight_decay = 5e-4, .trust_coefficient = 0.01},
               warmup{p.warmup, polynomial{.peak = p.learning_rate, .epochs = p.epochs, .power = 2}},
               ring{comm},
-              {.seed = p.seed}};
+              {.bucket_bytes = 1 << 20, .seed = p.seed}};  // its default depends on the transport
   const auto done = run.fit(feed, p.epochs, validation{held_out}, callbacks...);
   return {100 * done.last.validation->accuracy(), {run.weights().begin(), run.weights().end()}};
 }
