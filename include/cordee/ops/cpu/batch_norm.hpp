@@ -37,8 +37,8 @@ struct lane_range {
 };
 
 /// Writes the mean and the variance of samples first .. last-1 to the message of `sums`, whose rows
-/// hold each sample's (mean, squared deviations). Returns the number of values per channel. The
-/// hook is called twice, with all lanes in `range`: with (count, sums), and with the squared
+/// hold each sample's (mean, squared deviations). Returns the number of values per channel. With
+/// a hook `range` must hold all lanes; it is called twice: with (count, sums), and with the squared
 /// deviations about the mean that these give.
 inline double merge_moments(const batch_norm_problem& p, const lane_range& range, std::size_t first,
                             std::size_t last, const batch_norm_sums& sums,
@@ -92,8 +92,8 @@ void normalize_sample_block(const batch_norm_problem& p, std::size_t ghost_batch
 
 /// From the samples' moments: the coefficients of normalize_sample_block, and the step of the
 /// running statistics, which a rank without samples takes with the ranks that share its statistics,
-/// unless a channel's are not finite: its gradient is, so nothing would undo the step. Returns the
-/// number of values per channel of the last ghost batch.
+/// unless a channel's are not finite: its own gradient is, zero, so no check would undo the step.
+/// Returns the number of values per channel of the last ghost batch.
 template <class N, class Real>
 double update_statistics(const batch_norm_problem& p, int samples, std::size_t lanes,
                          const lane_range& range, const batch_norm_tensors<N, Real>& t,
@@ -202,7 +202,8 @@ void batch_norm_normalize(const batch_norm_problem& p, int samples,
 
 /// Training: normalises with the statistics of the batch and moves the running statistics towards
 /// them, or towards the mean over its ghost batches. Returns the number of values per channel that
-/// the statistics are taken over, on all ranks together: the `count` of batch_norm_backward.
+/// the statistics are taken over, on all ranks together, with ghost batches those of the last: the
+/// `count` of batch_norm_backward.
 template <class N, int V, class Epilogue>
 double batch_norm_forward(const batch_norm_problem& p, int samples,
                           const batch_norm_tensors<N, precision::wide<N>>& t,

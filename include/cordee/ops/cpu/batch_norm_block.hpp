@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The inner loops of batch normalisation: one block of channels of one sample, (pixels, V), at a
-// time. batch_norm.hpp calls them and merges their sums.
+// time; and how workers share the blocks. batch_norm.hpp calls them and merges their sums.
 //
-// They are never inlined: a call costs little beside a block, and each is compiled once.
+// The loops are never inlined: a call costs little beside a block, and each is compiled once.
 #pragma once
 
 #include <concepts>
@@ -201,8 +201,8 @@ void for_each_block(int samples, std::size_t blocks, cpu::stream s, const F& f) 
                           });
 }
 
-/// Calls f(first, last) for ranges of blocks, or once for all blocks. Few channels are not worth
-/// waking another worker.
+/// Calls f(first, last) for ranges of blocks, or once for all blocks if single_range. Few channels
+/// are not worth waking another worker.
 template <int V, class F>
 void for_each_block_range(std::size_t blocks, bool single_range, cpu::stream s, const F& f) {
   if (single_range)
@@ -212,8 +212,11 @@ void for_each_block_range(std::size_t blocks, bool single_range, cpu::stream s, 
 }
 
 /// Calls sum(sample, block) for all blocks, merge(first, last) as for_each_block_range, and then
-/// apply(sample, block) for all blocks. Where workers can share the blocks, one takes all three
-/// calls for a block of all samples, the last samples first: what `sum` has read is in its cache.
+/// apply(sample, block) for all blocks. If the blocks divide evenly among the workers, or are at
+/// least 8 for each, one worker takes all three calls for a block: `apply` from the last sample
+/// back, since what `sum` read last is in its cache. Otherwise, and with single_range (`merge` is
+/// collective, and called once), the calls follow one another. The bits are the same if a block's
+/// `merge` does not depend on its range.
 template <int V, class Sum, class Merge, class Apply>
 void in_two_passes(int samples, std::size_t blocks, bool single_range, cpu::stream s,
                    const Sum& sum, const Merge& merge, const Apply& apply) {

@@ -6,11 +6,12 @@
 //   dw[k, c, r, s] = sum over samples and pixels of  dy[k, i, j] x[c, i t + r - p, j t + s - p]
 //
 // Every tap sums over the pixels that exist for it, so nothing is padded, in bands of rows that
-// stay in the first-level cache from tap to tap; of small images a pass takes several samples. The
-// network's image, of few channels, is copied into padded rows, where all channels of three window
-// rows are one tile; the pixels that a 1x1 window reads behind a stride are copied together. The
-// sums of a fixed number of groups of samples are added in order: the result does not depend on the
-// number of workers. Before a pass over them samples of a 16-bit N are widened, or made to pairs.
+// stay in a cache from tap to tap (the plan's cache_size); of small images a pass takes several
+// samples. An image of few channels is read in place by all nine taps at once, or copied into
+// padded rows, of which a tile takes three, or one for two blocks of filters; the pixels that a 1x1
+// window reads behind a stride are copied together. The sums of a fixed number of groups of samples
+// are added in order: the result does not depend on the number of workers. Before a pass over them
+// samples of a 16-bit N are widened, or made to pairs.
 #pragma once
 
 #include <cstddef>
@@ -106,7 +107,8 @@ class weight_gradient {
                    Real* sum) const {
     thread_local thread_memory memory;
     const convolution_problem& p = plan_.layer;
-    // The first band of a single tap that reaches every pixel overwrites.
+    // The first band under a 1x1 window without padding overwrites. Elsewhere a band, or a tap, may
+    // reach no pixel and write nothing, so the sums are cleared.
     const bool overwrites =
         plan_.kernel == wgrad_kernel::single_tap && p.window == 1 && p.padding == 0 && begin < end;
     if (!overwrites) std::fill(sum, sum + blocks * form_.block_size(), Real{});
@@ -187,7 +189,7 @@ class weight_gradient {
           run_window_row(area, xs, ds, sum, blocks, at.channel, r);
       }
     };
-    // A single tap reads a band of x once: dy stays in the cache, from channel to channel.
+    // A 1x1 window reads a band of x once: dy stays in the cache, from channel to channel.
     if (p.window == 1)
       for (; at.first_row < height; at.first_row += at.rows, area.add = true)
         for (at.channel = 0; at.channel < p.in.channels; at.channel += V) sum_band();

@@ -3,8 +3,9 @@
 //
 // Engine `winograd`: 3x3 windows of stride 1 and padding 1 by F(2x2, 3x3), with 16 multiplications
 // instead of 36 (Winograd, 1980; Lavin and Gray, 2016), if images and channels are large enough for
-// tiles to pay off (`uses_tiles`); with AVX2 or AVX-512 y and dx of images wider than 7 pixels by
-// F(2x4, 3x3), 24 instead of 72 (`winograd_width`). Engine `direct` computes all other problems.
+// tiles to pay off (`uses_tiles`); with registers of 32 bytes or more y and dx of images wider than
+// 7 pixels by F(2x4, 3x3), 24 instead of 72 (`winograd_width`), dw always by F(2x2, 3x3). Engine
+// `direct` computes all other problems.
 //
 // An element of a tile sums one product per channel, a pixel in `direct` nine: in fp32 the error is
 // about that of `direct` (tests/ops/engines/winograd/engine.cpp; with F(4x4, 3x3) it would be twice
@@ -34,7 +35,8 @@ struct winograd_with {
     return fallback::template block<N>(channels);
   }
   /// Channels and filters together of the smallest problem on tiles. With fewer the transforms cost
-  /// what they save.
+  /// what they save. 16 and 16 were faster on tiles with registers of 64 bytes, and alike
+  /// with 32.
   static constexpr int fewest_channels = Bytes == 64 ? 32 : 33;
   /// Whether a problem is computed on tiles.
   template <class N>

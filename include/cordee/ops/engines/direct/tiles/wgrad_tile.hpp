@@ -28,7 +28,7 @@ struct pixel_area {
   std::ptrdiff_t dy_sample = 0, dy_row = 0, dy_block = 0;
   std::ptrdiff_t dw_tap = 0, dw_block = 0;
   int taps = 1;                 // of the tile, that are added to dw
-  bool add = true;              // to dw instead of overwriting it: wgrad_tile
+  bool add = true;              // to dw instead of overwriting it: wgrad_tile alone overwrites
   std::ptrdiff_t prefetch = 0;  // how far ahead: of x, or with three taps of dy
   bool prefetch_dy = false;     // with one tap, too
 };
