@@ -170,8 +170,8 @@ endif()
 # Ranks as processes, by the scripts that start them.
 if(TARGET cordee::mpi)
   cordee_example(many_machines MATCH "one process:  validation accuracy [0-9.]+ %, the weights are the same bits"
-    NUMBER "2 processes: validation accuracy ([0-9.]+) %" 20 90
-    RUN ${launch}/mpirun.sh 2 $<TARGET_FILE:many_machines> --epochs 0.2 --batch 64 --warmup 0.1 --deadline 60)
+    NUMBER "3 processes: validation accuracy ([0-9.]+) %" 20 90
+    RUN ${launch}/mpirun.sh 3 $<TARGET_FILE:many_machines> --epochs 0.2 --batch 66 --warmup 0.1 --deadline 60)
   cordee_example_over_mpi(many_machines)
   cordee_example_options(many_machines "--deadline 120")
 else()
