@@ -282,6 +282,7 @@ class weight_gradient {
     area.x_step = std::ptrdiff_t{p.stride} * p.in.channels;
     area.dw_tap = form_.at(0, 1, 0);
     area.prefetch = area.dy_row;
+    area.prefetch_dy = true;
     const auto sum_rows = [&]<int Taps, int Blocks>(const X* xs, const X* ds, Real* to) {
       for_tiles<tile_registers<Real, V> / (Taps * Blocks)>(
           lengths<14, 7, 3, 1>{}, p.window * p.in.channels, [&]<int Channels>(int c, int tiles) {
@@ -294,7 +295,6 @@ class weight_gradient {
       for (int b = 0; b < blocks;) {
         // Two blocks share what is read of a row, where sums of both fill the registers.
         const bool pair = many_registers<Real, V> && b + 1 < blocks;
-        area.prefetch_dy = pair;
         for (int r = 0; r < p.window; r += area.taps) {
           const X* const xs = x + first * area.x_row + r * area.x_tap;
           const X* const ds = dy + first * area.dy_row + b * area.dy_block;

@@ -35,8 +35,7 @@ struct winograd_with {
     return fallback::template block<N>(channels);
   }
   /// Channels and filters together of the smallest problem on tiles. With fewer the transforms cost
-  /// what they save. 16 and 16 were faster on tiles with registers of 64 bytes, and alike
-  /// with 32.
+  /// what they save. 16 and 16 are faster on tiles with registers of 64 bytes, not with 32.
   static constexpr int fewest_channels = Bytes == 64 ? 32 : 33;
   /// Whether a problem is computed on tiles.
   template <class N>

@@ -78,8 +78,9 @@ class winograd_weight_gradient {
     const std::ptrdiff_t block = weights_.element.block_size();
     const auto begin = static_cast<std::ptrdiff_t>(k) * block,
                end = static_cast<std::ptrdiff_t>(past) * block;
-    for (int e = 0; e < winograd_elements(M) && first == last; ++e)
-      std::fill(sum + e * weights_.pitch() + begin, sum + e * weights_.pitch() + end, Real{});
+    if (first == last)  // nothing overwrites
+      for (int e = 0; e < winograd_elements(M); ++e)
+        std::fill(sum + e * weights_.pitch() + begin, sum + e * weights_.pitch() + end, Real{});
     const std::size_t ins = channel_blocks(in_.channels, V);
     const std::size_t most = tile_rows_per_step<Real>(
         tiles_, in_.channels + static_cast<int>(past - k) * V, std::clamp(in_.channels, 28, 112));
