@@ -31,7 +31,7 @@ using namespace cordee;
 using namespace support;
 
 static_assert(Model<custom_model<shift, fp64, deferred>>);
-static_assert(detail::train::HasDeviceMetrics<custom_model<shift, fp64, deferred>>);
+static_assert(detail::nn::HasDeviceMetrics<custom_model<shift, fp64, deferred>>);
 
 namespace {
 

@@ -104,6 +104,18 @@ concept HasModelState = requires(const M m, const typename M::packed_parameters&
   { m.state(packed) } -> std::same_as<std::vector<double>>;
 };
 
+/// A model whose metrics are in its device's memory after forward, so that they can be copied from
+/// there without blocking the host.
+template <class M>
+concept HasDeviceMetrics = requires(const M m) {
+  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
+};
+/// A model that has another part of its metrics on the host, of the last pass.
+template <class M>
+concept HasHostMetrics = requires(const M m) {
+  { m.host_metrics() } -> std::same_as<metrics>;
+};
+
 /// Packs the weights of an average, or the run's own again.
 template <class M, class Plane, class Packed, class Stream>
 void pack_anew(const M& model, const Plane& plane, Packed& packed, Stream s) {

@@ -39,6 +39,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/parameter_packing.hpp>
+#include <cordee/nn/saved_metrics.hpp>
 #include <cordee/nn/uphill.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
@@ -68,44 +69,6 @@ struct sharpness_options {
     core::expects_not_negative("sharpness_aware", "reuse", reuse);
     expects(period >= 1, "sharpness_aware: the period must be at least 1 step");
   }
-};
-
-/// A model that has sums of metrics in its device's memory.
-template <class M>
-concept HasMetricSums = requires(const M m) {
-  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
-};
-/// The metrics of a pass, which a later one does not change.
-template <class M>
-class saved_metrics {
- public:
-  explicit saved_metrics(const typename M::device&) {}
-  void save(const M& model, typename M::device::stream s) { metrics_ = model.read_metrics(s); }
-  [[nodiscard]] metrics read(const M&, typename M::device::stream) const { return metrics_; }
-
- private:
-  metrics metrics_{};
-};
-template <HasMetricSums M>
-class saved_metrics<M> {
-  using D = typename M::device;
-  using sums_type = std::remove_cvref_t<decltype(*std::declval<const M&>().device_metrics().data)>;
-
- public:
-  explicit saved_metrics(const D& device) : sums_(device, 1) {}
-  void save(const M& model, typename D::stream s) {
-    model.get_device().copy(sums_.span().data, model.device_metrics().data, sizeof(sums_type), s);
-    if constexpr (requires { model.host_metrics(); }) host_ = model.host_metrics();
-  }
-  [[nodiscard]] span_on<const sums_type, D> sums() const { return sums_.span(); }
-  [[nodiscard]] metrics host() const { return host_; }
-  [[nodiscard]] metrics read(const M& model, typename D::stream s) const {
-    return metrics(host_) += model.metrics_of(copy_to_host(model.get_device(), sums(), s)[0]);
-  }
-
- private:
-  buffer<sums_type, D> sums_;
-  metrics host_{};
 };
 
 }  // namespace detail::nn
@@ -189,14 +152,14 @@ class sharpness_aware : public Net {
   }
   /// The same in the device's memory, of a model that has them there.
   [[nodiscard]] auto device_metrics() const
-    requires detail::nn::HasMetricSums<Net>
+    requires detail::nn::HasDeviceMetrics<Net>
   {
     return metrics_.sums();
   }
 
   /// The part on the host, of a model that has one.
   [[nodiscard]] metrics host_metrics() const
-    requires requires(const Net net) { net.host_metrics(); }
+    requires detail::nn::HasHostMetrics<Net>
   {
     return metrics_.host();
   }

@@ -29,6 +29,7 @@
 #include <cordee/core/trace.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/train/step/courier.hpp>
 #include <cordee/train/step/readback.hpp>
 #include <cordee/train/step/step.hpp>
@@ -39,7 +40,8 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 /// one wait, which watches the exchange as well.
 template <class M, class R>
 concept ExchangesOnStream =
-    HasDeviceMetrics<M> && comm::EnqueuableOn<R, typename M::precision::master, typename M::device>;
+    nn::HasDeviceMetrics<M> &&
+    comm::EnqueuableOn<R, typename M::precision::master, typename M::device>;
 
 /// The options as a trainer uses them. Where the host sums batch statistics, they and the courier's
 /// buckets are of two contexts: without overlap these are not in use at once.

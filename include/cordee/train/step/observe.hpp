@@ -13,6 +13,7 @@
 
 #include <cordee/comm/reducers/collectives.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/train/step/readback.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -58,7 +59,7 @@ void average_frozen_statistics(const M& model, const Communicator& comm, Span st
 template <class M, class Stream>
 void copy_observations(M& model, Stream s) {
   if constexpr (requires { model.quantization.records; }) {
-    static_assert(HasDeviceMetrics<M>,
+    static_assert(nn::HasDeviceMetrics<M>,
                   "a model that observes ranges on a GPU has device metrics: without them the host "
                   "does not wait for the copies");
     model.quantization.copy_observations(model.get_device(), s);

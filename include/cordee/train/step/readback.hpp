@@ -4,30 +4,17 @@
 // What a step returns to the host: the metrics of its forward passes, and its status.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/ops/loss.hpp>
 #include <cordee/train/step/step.hpp>
 #include <cordee/train/step/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
-
-/// A model whose metrics are in its device's memory after forward, so that they can be copied from
-/// there without blocking the host, and judged after the step.
-template <class M>
-concept HasDeviceMetrics = requires(const M m) {
-  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
-};
-
-/// A model that has another part of its metrics on the host, of the last pass.
-template <class M>
-concept HasHostMetrics = requires(const M m) {
-  { m.host_metrics() } -> std::same_as<metrics>;
-};
 
 /// Enters what a step's kernels have found. `mixes`: buckets that are not finite became zero, and
 /// the step is applied in any case.
@@ -41,7 +28,7 @@ inline void enter_status(step_outcome& out, const step_status& status, bool mixe
 
 /// The results are read where they are: on the CPU, and of models without device metrics, whose
 /// read_metrics may block the host.
-template <class M, bool = HasDeviceMetrics<M> && !M::device::host_memory>
+template <class M, bool = nn::HasDeviceMetrics<M> && !M::device::host_memory>
 class readback {
  public:
   using stream = typename M::device::stream;
@@ -50,10 +37,10 @@ class readback {
 
   void begin(std::size_t /*passes*/) { sums_ = {}; }
   void copy_metrics(const M& model, stream s) {
-    if constexpr (HasDeviceMetrics<M>) {
+    if constexpr (nn::HasDeviceMetrics<M>) {
       const ops::metric_sums& pass = *model.device_metrics().data;
       sums_ += pass;
-      if constexpr (HasHostMetrics<M>) sums_ += model.host_metrics();
+      if constexpr (nn::HasHostMetrics<M>) sums_ += model.host_metrics();
       if (sums_.bad_sample == 0)
         sums_.bad_sample = pass.bad_sample, sums_.bad_label = pass.bad_label;
     } else {
@@ -69,7 +56,7 @@ class readback {
 
   /// Throws error if a label was out of range.
   [[nodiscard]] metrics metrics_of(const M& model) const {
-    if constexpr (HasDeviceMetrics<M>)
+    if constexpr (nn::HasDeviceMetrics<M>)
       return model.metrics_of(sums_);
     else
       return sums_;
@@ -102,7 +89,7 @@ class readback<M, true> {
   }
   /// Enqueues a copy of the metrics of the forward pass launched last.
   void copy_metrics(const M& model, stream s) {
-    if constexpr (HasHostMetrics<M>) host_sums_ += model.host_metrics();
+    if constexpr (nn::HasHostMetrics<M>) host_sums_ += model.host_metrics();
     const auto from = model.device_metrics();
     device_.copy(&sums_.span()[passes_++], from.data, sizeof(*from.data), s);
   }
