@@ -228,6 +228,15 @@ template <class F>
   return out.size() == static_cast<std::size_t>(count) ? out : std::vector<double>();
 }
 
+/// The lines of `text`, which is not empty.
+[[gnu::cold]] name_list names_in(const std::convertible_to<std::string_view> auto& text) {
+  name_list out;
+  for (std::string_view rest(text);; rest.remove_prefix(rest.find('\n') + 1)) {
+    out.add(rest.substr(0, rest.find('\n')));
+    if (rest.find('\n') == rest.npos) return out;
+  }
+}
+
 /// Reads a file's metadata. Values that do not match the network's `channels` and `classes` are
 /// reported and left out; class names are ignored if the classifier was not loaded.
 [[gnu::cold]] data_description read_description(const auto& metadata, int channels, int classes,
@@ -244,11 +253,7 @@ template <class F>
       numbers = numbers_in(value, channels);
       if (numbers.empty()) report(key.c_str(), "numbers, one a channel", channels);
     } else if (key == "classes" && classifier && !value.empty()) {
-      for (std::size_t at = 0; at <= value.size();) {
-        const std::size_t end = std::min(value.find('\n', at), value.size());
-        out.class_names.add(value.substr(at, end - at));
-        at = end + 1;
-      }
+      out.class_names = names_in(value);
       if (out.class_names.size() == static_cast<std::size_t>(classes)) continue;
       report("classes", "names, one a line", classes);
       out.class_names = {};
