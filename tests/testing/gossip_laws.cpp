@@ -43,6 +43,28 @@ struct faulty_topology {
   const char* describe() const { return "faulty"; }
 };
 
+/// A directed ring that declares what it is not.
+struct directed {
+  int period(int) const { return 1; }
+  std::vector<topologies::edge> in_edges(int rank, int size, std::int64_t) const {
+    if (size == 1) return {};
+    return {{(rank + 1) % size, 0.5}};
+  }
+  const char* describe() const { return "directed"; }
+};
+struct not_symmetric : directed {
+  static constexpr bool symmetric = true;
+};
+struct no_matching : directed {
+  static constexpr bool uniform_matching = true;
+};
+struct too_few_elements : directed {
+  std::vector<int> dimensions(int size) const { return {size, 2}; }
+};
+struct other_grid : directed {
+  std::vector<int> dimensions(int) const { return {2, 2}; }
+};
+
 /// Gossip, with a fault.
 enum class mix_fault { none, one_weight, last_number, shrinks, overruns, throws };
 template <class Communicator>
@@ -102,6 +124,18 @@ TEST_CASE("gossip_laws: a topology that keeps no mean is reported") {
   CHECK(contains(violations(topology_fault::no_such_rank), "rank 2 receives from rank 3"));
   CHECK(contains(violations(topology_fault::periodic), "the ranks never agree (3 ranks)"));
   CHECK(contains(gossip_laws(faulty_topology{}, {.ranks = {2}}), "serves none"));
+}
+
+TEST_CASE("gossip_laws: what a topology declares of itself and has not is reported") {
+  CHECK(gossip_laws(directed{}, three) == "");
+  CHECK(
+      contains(gossip_laws(not_symmetric{}, three),
+               "symmetric, but rank 0 gives rank 1 the weight 0.5 and gets 0 (3 ranks), round 0"));
+  CHECK(contains(gossip_laws(no_matching{}, three),
+                 "uniform_matching, but rank 0 gives rank 1 the weight 0.5 and itself 0.5"));
+  CHECK(contains(gossip_laws(too_few_elements{}, three), "dimensions has 6 elements, not 3"));
+  CHECK(contains(gossip_laws(other_grid{}, {.ranks = {4}, .decay_ranks = {}}),
+                 "dimensions, but rank 1 gives rank 0 the weight 0, rank 0 gives rank 1 0.5"));
 }
 
 TEST_CASE("gossip_laws: a reducer that does not multiply by W is reported") {

@@ -6,9 +6,10 @@
 //   TEST_CASE("my_topology mixes") { CHECK(gossip_laws(my_topology{}) == ""); }
 //
 // In each round of the period, and in rounds 0, 1, 2 and 5, the edges are the rows of a doubly
-// stochastic matrix W; mixing unit vectors recovers W, mixing any numbers of any length gives W x;
-// disagreement decays as the spectral gap predicts. `make(comm, topology)`, if given, makes another
-// reducer than gossip. Numbers of ranks that the topology refuses are left out.
+// stochastic matrix W, which has the properties that the topology declares; mixing unit vectors
+// recovers W, mixing any numbers of any length gives W x; disagreement decays as the spectral gap
+// predicts. `make(comm, topology)`, if given, makes another reducer than gossip. Numbers of ranks
+// that the topology refuses are left out.
 #pragma once
 
 #include <algorithm>
@@ -86,6 +87,45 @@ class gossip_trial {
       expect(std::abs(row_sum[i] - column_sum[i]) <= tolerance, "rank ", i, " gives others ",
              row_sum[i], " and gets ", column_sum[i], ", so the mean drifts");
     }
+    return holds;
+  }
+
+  /// Effects: checks in this round what the topology declares of itself, before ranks rely on it.
+  /// Returns whether it holds. Requires that check_matrix holds.
+  bool check_declared(std::int64_t round) {
+    std::vector<std::vector<double>> w;
+    for (int i = 0; i < ranks_; ++i) w.push_back(row_of(i, round));
+    bool holds = true;
+    const auto expect = [&](bool condition, const auto&... sentence) {
+      if (holds) report_.expect(condition, sentence..., where(), ", round ", round);
+      holds = holds && condition;
+    };
+    std::vector<int> dimensions;
+    if constexpr (comm::TranslationInvariant<T>) {
+      dimensions = topology_.dimensions(ranks_);
+      int product = 1;
+      for (const int d : dimensions) product *= d;
+      expect(product == ranks_, "dimensions has ", product, " elements, not ", ranks_);
+      if (!holds) return false;
+    }
+    for (std::size_t i = 0; i < size(); ++i)
+      for (std::size_t j = 0; j < size(); ++j) {
+        if constexpr (comm::SymmetricTopology<T>)
+          expect(std::abs(w[i][j] - w[j][i]) <= tolerance, "symmetric, but rank ", i,
+                 " gives rank ", j, " the weight ", w[i][j], " and gets ", w[j][i]);
+        if constexpr (comm::UniformMatching<T>)
+          expect(i == j || w[i][j] == 0 ||
+                     (std::abs(w[i][j] + w[0][0] - 1) <= tolerance && w[j][i] > 0 &&
+                      std::abs(w[i][i] - w[0][0]) <= tolerance),
+                 "uniform_matching, but rank ", i, " gives rank ", j, " the weight ", w[i][j],
+                 " and itself ", w[i][i]);
+        if constexpr (comm::TranslationInvariant<T>) {
+          const std::size_t difference = difference_of(j, i, dimensions);
+          expect(std::abs(w[i][j] - w[0][difference]) <= tolerance, "dimensions, but rank ", i,
+                 " gives rank ", j, " the weight ", w[i][j], ", rank 0 gives rank ", difference,
+                 " ", w[0][difference]);
+        }
+      }
     return holds;
   }
 
@@ -169,6 +209,17 @@ class gossip_trial {
     return w;
   }
 
+  // j - i on the grid of these dimensions, which wraps around.
+  static std::size_t difference_of(std::size_t j, std::size_t i, const std::vector<int>& grid) {
+    std::size_t out = 0, step = 1;
+    for (auto d = grid.rbegin(); d != grid.rend(); ++d) {
+      const auto order = static_cast<std::size_t>(*d);
+      out += (j % order + order - i % order) % order * step;
+      step *= order, j /= order, i /= order;
+    }
+    return out;
+  }
+
   const T& topology_;
   const int ranks_;
   const Make& make_;
@@ -208,7 +259,9 @@ std::string gossip_laws(const T& topology, const gossip_law_options& options = {
     any_served = true;
     const auto rounds = detail::testing::checked_rounds(topology, ranks);
     detail::testing::gossip_trial trial(topology, ranks, make, r);
-    if (!std::ranges::all_of(rounds, [&](auto round) { return trial.check_matrix(round); }))
+    if (!std::ranges::all_of(rounds, [&](auto round) {
+          return trial.check_matrix(round) && trial.check_declared(round);
+        }))
       continue;
     const auto p = static_cast<std::size_t>(ranks);
     std::vector<std::size_t> lengths = options.lengths;
