@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How threads wait for each other: they poll, yielding, and then sleep on a condition variable.
+// How threads wait for each other: they poll, yielding, and then sleep on a condition variable; at
+// once where yields are slow (core/yield_policy.hpp).
 #pragma once
 
 #include <cordee/core/algorithm.hpp>
@@ -9,7 +10,7 @@
 #include <cordee/core/clock.hpp>
 #include <cordee/core/condition.hpp>
 #include <cordee/core/mutex.hpp>
-#include <cordee/core/thread.hpp>
+#include <cordee/core/yield_policy.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -40,10 +41,11 @@ class spin_then_sleep {
                                   bool (*ready)(const void*)) {
     const auto start = std::chrono::steady_clock::now();
     const auto spin_end = start + std::min<std::chrono::steady_clock::duration>(timeout, spin_time);
-    do {
-      core::yield();
+    thread_local core::yield_policy policy(256);
+    while (policy.yield()) {
       if (ready(argument)) return;
-    } while (std::chrono::steady_clock::now() < spin_end);
+      if (std::chrono::steady_clock::now() >= spin_end) break;
+    }
     core::unique_lock lock(mutex_);
     ++sleepers_;
     while (!ready(argument) && std::chrono::steady_clock::now() < start + timeout)
