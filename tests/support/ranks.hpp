@@ -11,6 +11,7 @@
 #include <deque>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -33,6 +34,18 @@ auto on_ranks(int ranks, const F& f, threads::options o = long_deadline) {
   threads::launch(
       ranks, [&](threads comm) { results[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
   return results;
+}
+
+/// The mean of the vectors x(rank), computed in double.
+template <class X>
+std::vector<double> mean_over(int ranks, const X& x) {
+  std::vector<double> mean;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto own = x(rank);
+    mean.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) mean[i] += static_cast<double>(own[i]) / ranks;
+  }
+  return mean;
 }
 
 /// The message of the exception that f throws; empty if it throws none.

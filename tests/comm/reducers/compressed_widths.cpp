@@ -204,11 +204,9 @@ TEST_CASE("compressed to int8: with error feedback the means add up, without it 
       return total;
     });
     double worst = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      double mean = 0;
-      for (int r = 0; r < ranks; ++r) mean += static_cast<double>(noise(r, n)[i]) / ranks;
-      worst = std::max(worst, std::abs(totals[0][i] - steps * mean));
-    }
+    const auto mean = mean_over(ranks, [](int rank) { return noise(rank, n); });
+    for (std::size_t i = 0; i < n; ++i)
+      worst = std::max(worst, std::abs(totals[0][i] - steps * mean[i]));
     CHECK((worst < 0.1) == error_feedback);
   }
 }

@@ -124,12 +124,14 @@ TEST_CASE("majority_vote: the majority of the signs, zeros by turns, ties to a r
                                    [n](int rank, int step) { return noise(rank, step, n); });
         std::vector<std::vector<double>> m(to_size(ranks), std::vector<double>(n));
         std::size_t wrong = 0, ties = 0;
-        for (int k = 0; k < steps; ++k)
+        for (int k = 0; k < steps; ++k) {
+          std::vector<std::vector<double>> x;
+          for (int r = 0; r < ranks; ++r) x.push_back(noise(r, k, n));
           for (std::size_t i = 0; i < n; ++i) {
             int sum = 0, tie = 0;
             for (int r = 0; r < ranks; ++r) {
               double& own = m[to_size(r)][i];
-              own = momentum * own + (1 - momentum) * noise(r, k, n)[i];
+              own = momentum * own + (1 - momentum) * x[to_size(r)][i];
               const int sign = own > 0 ? 1 : own < 0 ? -1 : k % 2 == 0 ? 1 : -1;
               sum += sign;
               if (r == k % ranks) tie = sign;
@@ -144,6 +146,7 @@ TEST_CASE("majority_vote: the majority of the signs, zeros by turns, ties to a r
                 wrong += std::abs(v.momentum[i] - m[to_size(r)][i]) < 1e-15 ? 0u : 1u;
             }
           }
+        }
         CHECK(wrong == 0);
         if (n == 1031 && ranks % 2 == 0) CHECK(ties > 100);
       }

@@ -181,9 +181,7 @@ TEST_CASE("power_sgd: of rank r or less, and of vectors, the mean is exact and n
         // A product with the last directions has a condition of its own.
         for (const double owed : rank.residual) CHECK(std::abs(owed) < 1e-10);
         for (int step = 0; step < 4; ++step) {
-          vector mean(x(0, 0).size());
-          for (int k = 0; k < ranks; ++k)
-            for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += x(k, step)[i] / ranks;
+          const vector mean = mean_over(ranks, [&](int k) { return x(k, step); });
           double worst = 0;
           for (std::size_t i = 0; i < mean.size(); ++i)
             worst =

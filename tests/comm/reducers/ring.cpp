@@ -80,11 +80,9 @@ TEST_CASE_TEMPLATE("ring: every rank ends with the same bits", Real, float, doub
       const auto by_rank = on_ranks(
           ranks, [&](threads comm) { return mixed(ring{comm}, noise<Real>(comm.rank(), n)); });
       for (const auto& x : by_rank) CHECK(same_bits(x, by_rank[0]));
-      for (std::size_t i = 0; i < n; i += 17) {
-        double mean = 0;
-        for (int r = 0; r < ranks; ++r) mean += static_cast<double>(noise<Real>(r, n)[i]) / ranks;
-        CHECK(close(static_cast<double>(by_rank[0][i]), mean, sizeof(Real) == 4 ? 1e-6 : 1e-14));
-      }
+      const auto mean = mean_over(ranks, [n](int rank) { return noise<Real>(rank, n); });
+      for (std::size_t i = 0; i < n; i += 17)
+        CHECK(close(static_cast<double>(by_rank[0][i]), mean[i], sizeof(Real) == 4 ? 1e-6 : 1e-14));
     }
 }
 

@@ -74,7 +74,8 @@ struct defined {
 constexpr resnet_options with_a{.image = {3, 10, 9}, .classes = 4, .zero_gamma = false};
 constexpr resnet_options with_b{
     .image = {1, 10, 9}, .classes = 4, .shortcut = shortcut::b, .zero_gamma = false};
-constexpr resnet_options large{.image = {3, 64, 64}, .classes = 3, .zero_gamma = false};
+constexpr resnet_options large{
+    .image = {3, 40, 40}, .classes = 3, .zero_gamma = false, .stem = stem::large};
 constexpr resnet_options bottlenecks{
     .image = {1, 16, 16}, .classes = 35, .zero_gamma = false, .stem = stem::small};
 using a = resnet<8, int8, cpu, with_a>;

@@ -198,7 +198,8 @@ void check_layers(std::vector<float> plane) {
 constexpr resnet_options with_a{.image = {3, 10, 9}, .classes = 4, .zero_gamma = false};
 constexpr resnet_options with_b{
     .image = {3, 10, 9}, .classes = 4, .shortcut = shortcut::b, .zero_gamma = false};
-constexpr resnet_options large{.image = {3, 64, 64}, .classes = 3, .zero_gamma = false};
+constexpr resnet_options large{
+    .image = {3, 40, 40}, .classes = 3, .zero_gamma = false, .stem = stem::large};
 constexpr resnet_options small_stem{
     .image = {1, 16, 16}, .classes = 3, .zero_gamma = false, .stem = stem::small};
 

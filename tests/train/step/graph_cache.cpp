@@ -133,7 +133,7 @@ TEST_CASE("graph_cache: the last micro-batch's pass is another section than the 
 }
 
 TEST_CASE("graph_cache: every micro-batch of a step finds its graph, however many there are") {
-  for (const int accumulate : {9, 16, 32}) {
+  for (const int accumulate : {9, 17}) {
     CAPTURE(accumulate);
     const auto replayed = train<fp32>(adamw{}, true, 0, accumulate, 1);
     CHECK(replayed == train<fp32>(adamw{}, false, 0, accumulate, 1));
