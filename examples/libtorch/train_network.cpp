@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <cordee/cordee.hpp>
@@ -41,34 +41,30 @@ torch::Tensor entropy(const torch::Tensor& logits, const torch::Tensor& labels) 
   return torch::nn::functional::cross_entropy(logits, labels);
 }
 
-// Logits, and the mean loss; of GoogLeNet with its auxiliary heads, which the paper weights by 0.3.
-torch::Tensor logits_of(auto& net, const torch::Tensor& x) { return net.forward(x); }
-torch::Tensor logits_of(networks::googlenet& net, const torch::Tensor& x) {
-  return net.forward(x).logits;
+// Mean loss, and correct predictions; GoogLeNet's auxiliary heads, which only training has, are
+// weighted by 0.3 as in the paper.
+std::pair<torch::Tensor, std::int64_t> outcome_of(const torch::Tensor& logits,
+                                                  const torch::Tensor& labels) {
+  return {entropy(logits, labels), (logits.argmax(1) == labels).sum().item<std::int64_t>()};
 }
-torch::Tensor loss_of(auto& net, const torch::Tensor& x, const torch::Tensor& labels) {
-  return entropy(net.forward(x), labels);
-}
-torch::Tensor loss_of(networks::googlenet& net, const torch::Tensor& x,
-                      const torch::Tensor& labels) {
-  const auto out = net.forward(x);
-  if (!net.is_training()) return entropy(out.logits, labels);
-  return entropy(out.logits, labels) +
-         0.3 * (entropy(out.auxiliary1, labels) + entropy(out.auxiliary2, labels));
+auto outcome_of(const networks::googlenet::output& out, const torch::Tensor& labels) {
+  auto outcome = outcome_of(out.logits, labels);
+  for (const torch::Tensor& head : {out.auxiliary1, out.auxiliary2})
+    if (head.defined()) outcome.first = outcome.first + 0.3 * entropy(head, labels);
+  return outcome;
 }
 
-template <class Net>
-double accuracy_of(Net& net, const examples::cifar_images& set, const normalization& norm,
-                   int pixels) {
-  net.eval();
-  const torch::NoGradGuard no_grad;
-  std::int64_t correct = 0;
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    torch::Tensor bytes = torch::empty({1, 3, 32, 32}, torch::kByte);
-    const int label = set.read(i, {bytes.data_ptr<std::uint8_t>(), 3 * 32 * 32});
-    correct += logits_of(net, enlarged(bytes, norm, pixels)).argmax().template item<int>() == label;
+/// Every ranks-th image, in batches of one.
+std::vector<torch::data::Example<>> own_part(const examples::cifar_images& set,
+                                             const threads& comm) {
+  std::vector<torch::data::Example<>> out;
+  for (auto i = static_cast<std::size_t>(comm.rank()); i < set.size();
+       i += static_cast<std::size_t>(comm.size())) {
+    const torch::Tensor bytes = torch::empty({1, 3, 32, 32}, torch::kByte);
+    const std::int64_t label = set.read(i, {bytes.data_ptr<std::uint8_t>(), 3 * 32 * 32});
+    out.emplace_back(bytes, torch::full({1}, label, torch::kLong));
   }
-  return 100 * static_cast<double>(correct) / static_cast<double>(set.size());
+  return out;
 }
 
 template <class Net>
@@ -82,7 +78,7 @@ void train(const plan& p, const auto& options) {
   threads::launch(p.ranks, [&](threads comm) {
     const auto net = nets[static_cast<std::size_t>(comm.rank())];
     torch_model model{net, [&](Net& n, const torch::data::Example<>& b) {
-                        return loss_of(n, enlarged(b.data, norm, p.pixels), b.target);
+                        return outcome_of(n.forward(enlarged(b.data, norm, p.pixels)), b.target);
                       }};
     trainer run{model,
                 sgd{.momentum = 0.9, .weight_decay = 5e-4},
@@ -97,13 +93,12 @@ void train(const plan& p, const auto& options) {
                 norm};
     torch_images batches{feed};
     run.fit(batches, p.epochs, console{});
-    run.with_mean_model([&] {
-      if (comm.rank() == 0)
-        std::printf("validation accuracy %s %% of %zu images\n",
-                    decimal::fixed(accuracy_of(*net, held_out, norm, p.pixels), 2).c_str(),
-                    held_out.size());
-      return 0;
-    });
+    const metrics validation =
+        run.evaluate(own_part(held_out, comm), [](const auto& b) { return b.data.size(0); });
+    if (comm.rank() == 0)
+      std::printf("validation accuracy %s %% of %lld images\n",
+                  decimal::fixed(100 * validation.accuracy(), 2).c_str(),
+                  static_cast<long long>(validation.count));
     if (!p.save.empty()) run.save(p.save);
   });
 }
