@@ -15,6 +15,7 @@
 #include <cordee/comm/reducers/gathered.hpp>
 #include <cordee/comm/reducers/gossip.hpp>
 #include <cordee/comm/reducers/majority_vote.hpp>
+#include <cordee/comm/reducers/power_sgd.hpp>
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/comm/reducers/tree.hpp>
@@ -299,6 +300,18 @@ TEST_CASE("simulated step: profiles and stragglers outside their ranges are refu
                                 step_of({64}, {1}, 1, bad), step_of({64}, {1}, 1, 1, bad)})
       CHECK(contains(thrown(no_stragglers{}, profile), "step_profile: "));
   }
+}
+
+TEST_CASE("simulated step: a reducer that compresses no tensor of the table is refused") {
+  const auto sent = [](segment matrix) {
+    const step_profile step{.table = {matrix}, .backward = {0.01}};
+    const auto low_rank = [](auto comm) { return power_sgd{ring{comm}, {.rank = 4}}; };
+    return simulate_steps(4, step, low_rank, {}).totals.bytes;
+  };
+  CHECK(error_message([&] {
+          (void)sent({"w", kind::weight, 0, 1 << 20});
+        }).find("need their shapes") != std::string::npos);
+  CHECK(sent({"w", kind::weight, 0, 1 << 20, {1024, 1024}}) < (1 << 20));
 }
 
 TEST_CASE("simulated step: votes and codes have the bytes that they have over threads") {

@@ -37,7 +37,9 @@ struct step_profile {
   /// Time to make the next batch, of the forward pass and of the update. Unit: seconds. Range:
   /// finite, 0 or more, else usage_error.
   double loader = 0, forward = 0, optimizer = 0;
-  std::vector<segment> table;  ///< Trainable tensors, in the order of the forward pass.
+  /// Trainable tensors, in the order of the forward pass; `power_sgd` needs their shapes, too, as
+  /// parameter_list::segments has them.
+  std::vector<segment> table;
   /// Time of backward in each tensor's layer, divided among the layer's tensors. Unit: seconds.
   /// Range: one for each tensor, finite, 0 or more, else usage_error.
   std::vector<double> backward;
@@ -157,7 +159,10 @@ simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& 
   result.totals = simulated::launch(
       ranks,
       [&](simulated comm) {
-        result.exposed += detail::comm::run_steps(comm, make(comm), step, buckets, o, stragglers);
+        const auto reducer = make(comm);
+        if constexpr (requires { reducer.check(std::span<const segment>(step.table)); })
+          reducer.check(step.table);
+        result.exposed += detail::comm::run_steps(comm, reducer, step, buckets, o, stragglers);
       },
       network);
   result.seconds = result.totals.path.seconds / static_cast<double>(o.steps);
