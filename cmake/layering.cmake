@@ -22,7 +22,8 @@ set(needs_train core precision schedule device ops io comm optim nn data train)
 set(needs_checkpoint ${needs_train} checkpoint)
 set(needs_images core device io data images)
 # Calibration and its report run a trainer; nothing of train/ needs infer/.
-set(needs_infer core precision device ops io nn infer data/dataset.hpp
+set(needs_infer core precision device ops io nn infer data/dataset.hpp data/normalize.hpp
+  train/input/data_description.hpp train/input/name_list.hpp
   train/int8/calibrate.hpp train/int8/correct_bias.hpp train/measure/evaluate.hpp train/int8/quantization_report.hpp)
 set(needs_libtorch core precision device io data nn libtorch)
 set(needs_testing ${needs_train} images/encoded_dataset.hpp testing)
