@@ -23,11 +23,11 @@
 //
 // This is DeepSpeed's ZeroOneAdam. The paper exchanges u from the first step on and, in variance
 // steps, also the gradient; here each step has one exchange. There is no bias correction, and where
-// v is zero a step counts as zero, as in one_bit_adam.hpp. Unlike in DeepSpeed
-//   - the decay is not exchanged, as it would enter m through u; the paper has no decay;
-//   - a - w_i replaces the sum of steps, so that an exchange leaves all ranks the same bits;
-//   - a single rank updates m in every step, not only in variance steps.
-// A rank whose gradient is not finite exchanges a zero gradient, or omits its own step.
+// v is zero a step counts as zero, as in one_bit_adam.hpp. Unlike in DeepSpeed, the decay is not
+// exchanged, as it would enter m through u (the paper has no decay); a - w_i replaces the sum of
+// steps, so that an exchange leaves all ranks the same bits; and a single rank updates m in every
+// step, not only in variance steps. A rank whose gradient is not finite exchanges a zero gradient,
+// or omits its own step.
 #pragma once
 
 #include <cstdint>
