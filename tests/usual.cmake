@@ -26,7 +26,7 @@ set(cordee_seldom_cases_nn "offload_activations: a wait that is left out*" "offl
 set(cordee_seldom_types_train "goldens in fp32" "sharded on a GPU, emulated: further optimizers"
   "weights by block and recomputed blocks on an emulated GPU" "int8 on an emulated GPU, calibrated by the CPU"
   "int8 on an emulated GPU: frozen layers of the reference engine")
-set(cordee_seldom_types_checkpoint "resume: networks of 16 bits")
+set(cordee_seldom_types_checkpoint "resume: networks of 16 bits" "memory policies: weights by block and recompute, emulated")
 set(cordee_seldom_types_laws "half precision: gradients of a residual network")
 set(cordee_seldom_types_testing "optimizer laws of local_steps and clip around further optimizers")
 set(cordee_seldom_types_nn "linear by convolutions, emulated, in bf16")
