@@ -118,6 +118,7 @@ template <class Plain, class... Others>
 void go_on() {
   const std::vector<float> whole = train<Plain>("");
   const auto check = [&]<class Net>(std::type_identity<Net>) {
+    CHECK(same_bits(train<Net>(""), whole));
     goes_on<Plain, Net>(whole);
     goes_on<Net, Plain>(whole);
   };
