@@ -64,20 +64,22 @@ struct gaussian_process {
                         std::array<double, 3>& gradient) const {
     const std::size_t n = x.size();
     const cholesky factor = factored(x);
-    std::vector<double> residual(n), alpha(n), column(n);
-    for (std::size_t i = 0; i < n; ++i) alpha[i] = residual[i] = y[i] - mean();
-    factor.solve(alpha);
+    const std::vector<double> alpha = solved(factor, y);
+    std::vector<cholesky::row> inverse(n);  // some columns of K^-1
     double fit = 0, by_mean = 0, by_scale = 0, by_noise = 0;
     for (std::size_t j = 0; j < n; ++j) {
-      fit += residual[j] * alpha[j];
+      fit += (y[j] - mean()) * alpha[j];
       by_mean += alpha[j];
-      std::fill(column.begin(), column.end(), 0);
-      column[j] = 1;
-      factor.solve(column);  // of K^-1
+      const std::size_t place = j % cholesky::side_by_side;
+      if (place == 0) {
+        std::fill(inverse.begin(), inverse.end(), cholesky::row{});
+        for (std::size_t k = 0; k < cholesky::side_by_side && j + k < n; ++k) inverse[j + k][k] = 1;
+        factor.solve(inverse, j);
+      }
       // tr((alpha alpha^T - K^-1) dK) / 2, where dK is the kernel without its scale, or I.
       for (std::size_t i = 0; i < n; ++i)
-        by_scale += (alpha[i] * alpha[j] - column[i]) * shape(x[i], x[j]) / 2;
-      by_noise += (alpha[j] * alpha[j] - column[j]) / 2;
+        by_scale += (alpha[i] * alpha[j] - inverse[i][place]) * shape(x[i], x[j]) / 2;
+      by_noise += (alpha[j] * alpha[j] - inverse[j][place]) / 2;
     }
     const auto count = static_cast<double>(n);
     gradient = {by_mean / count, by_scale * sigmoid(numbers[1]) / count,
@@ -108,27 +110,36 @@ struct gaussian_process {
   [[nodiscard]] gp_prediction predict(std::span<const double> x, std::span<const double> y,
                                       std::span<const double> grid) const {
     const std::size_t n = x.size(), last = grid.size() - 1;
+    const double s2 = scale();
     const cholesky factor = factored(x);
-    std::vector<double> alpha(n), at_last(n), column(n);
-    for (std::size_t i = 0; i < n; ++i) alpha[i] = y[i] - mean();
-    factor.solve(alpha);
-    for (std::size_t i = 0; i < n; ++i) at_last[i] = scale() * shape(x[i], grid[last]);
-    factor.solve_lower(at_last);
+    const std::vector<double> alpha = solved(factor, y);
+    std::vector<cholesky::row> columns(n);  // L^-1 k(X, x) of some points x of the grid
+    std::vector<double> at_last(n);
+    for (std::size_t i = 0; i < n; ++i) columns[i][0] = s2 * shape(x[i], grid[last]);
+    factor.solve_lower(columns);
+    for (std::size_t i = 0; i < n; ++i) at_last[i] = columns[i][0];
     gp_prediction out;
-    for (const double g : grid) {
-      double mu = mean(), variance = scale(), with_last = scale() * shape(g, grid[last]);
-      for (std::size_t i = 0; i < n; ++i) {
-        column[i] = scale() * shape(x[i], g);
-        mu += column[i] * alpha[i];
+    for (std::size_t first = 0; first < grid.size(); first += cholesky::side_by_side) {
+      const auto points =
+          grid.subspan(first, std::min(cholesky::side_by_side, grid.size() - first));
+      for (std::size_t p = 0; p < points.size(); ++p) {
+        double mu = mean();
+        for (std::size_t i = 0; i < n; ++i) {
+          columns[i][p] = s2 * shape(x[i], points[p]);
+          mu += columns[i][p] * alpha[i];
+        }
+        out.mean.push_back(mu);
       }
-      factor.solve_lower(column);
-      for (std::size_t i = 0; i < n; ++i) {
-        variance -= column[i] * column[i];
-        with_last -= column[i] * at_last[i];
+      factor.solve_lower(columns);
+      for (std::size_t k = 0; k < points.size(); ++k) {
+        double variance = s2, with_last = s2 * shape(points[k], grid[last]);
+        for (std::size_t i = 0; i < n; ++i) {
+          variance -= columns[i][k] * columns[i][k];
+          with_last -= columns[i][k] * at_last[i];
+        }
+        out.variance.push_back(variance);
+        out.with_last.push_back(with_last);
       }
-      out.mean.push_back(mu);
-      out.variance.push_back(variance);
-      out.with_last.push_back(with_last);
     }
     return out;
   }
@@ -139,12 +150,23 @@ struct gaussian_process {
   static double shape(double x, double y) {
     return core::exp(-(x - y) * (x - y) / (2 * length * length));
   }
+  /// K^-1 (y - m)
+  [[nodiscard]] std::vector<double> solved(const cholesky& factor,
+                                           std::span<const double> y) const {
+    std::vector<cholesky::row> columns(y.size());
+    std::vector<double> alpha(y.size());
+    for (std::size_t i = 0; i < y.size(); ++i) columns[i][0] = y[i] - mean();
+    factor.solve(columns);
+    for (std::size_t i = 0; i < y.size(); ++i) alpha[i] = columns[i][0];
+    return alpha;
+  }
   [[nodiscard]] cholesky factored(std::span<const double> x) const {
     const std::size_t n = x.size();
+    const double s2 = scale(), added = noise();
     std::vector<double> k(n * n);  // (n, n)
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j <= i; ++j)
-        k[i * n + j] = scale() * shape(x[i], x[j]) + (i == j ? noise() : 0);
+        k[i * n + j] = s2 * shape(x[i], x[j]) + (i == j ? added : 0);
     return cholesky(std::move(k), n);
   }
 };
