@@ -12,6 +12,7 @@
 #include <cordee/infer/integer_network_on.hpp>
 #include <cordee/nn/resnet.hpp>
 
+#include "tests/infer/imagenets_form.hpp"
 #include "tests/infer/saved_network.hpp"
 #include "tests/support/device_fixture.hpp"
 
@@ -44,7 +45,7 @@ constexpr resnet_options gpu_with_a{.image = {3, 10, 9}, .classes = 4, .zero_gam
     gpu_with_b{.image = {1, 10, 9}, .classes = 35, .shortcut = shortcut::b, .zero_gamma = false},
     gpu_large{.image = {3, 32, 32}, .classes = 3, .zero_gamma = false, .stem = stem::large},
     gpu_bottlenecks{.image = {1, 16, 16}, .classes = 3, .zero_gamma = false, .stem = stem::small};
-constexpr extent gpu_odd_image{2, 11, 13}, gpu_stem_image{3, 23, 26};
+constexpr extent gpu_odd_image{2, 11, 13};
 /// Few filters, and filters that do not fill a group; a max pool of bytes; a classifier of 64
 /// features.
 using gpu_odd =
@@ -57,18 +58,6 @@ constexpr extent gpu_tiles_image{2, 5, 6};
 using gpu_tiles = network<sequential<convolution<72, 3>, relu, convolution<40, 1>, relu,
                                      convolution<72, 3>, global_average_pool, linear<2>>,
                           int8, cpu, direct, gpu_tiles_image, 2>;
-
-/// ImageNet's form with few weights: a stem with a max pool of 32 bits, bottlenecks, more filters
-/// than a tile of 64 has.
-using gpu_stem = network<
-    sequential<convolution<20, 7, 2>, batch_norm<relu>, max_pool<3, 2, 1>,
-               residual<sequential<convolution<8, 1>, batch_norm<relu>, convolution<8, 3, 2>,
-                                   batch_norm<relu>, convolution<40, 1>>,
-                        batch_norm<identity>, projection<40, 2>>,
-               residual<sequential<convolution<72, 1>, batch_norm<relu>, convolution<40, 3>>,
-                        batch_norm<identity>, identity>,
-               global_average_pool, linear<70>>,
-    int8, cpu, direct, gpu_stem_image, 70>;
 
 /// CIFAR's form. (In a loop's body nvcc 13.0 does not find a network's options.)
 template <class D>
@@ -87,8 +76,8 @@ void small_networks_have_the_cpus_logits(const device_fixture<D>& at) {
   check(unfolded_integers<gpu_odd>(7), 2);
   check(random_integers<gpu_tiles>(11), 2);
   check(random_integers<random_resnet<gpu_with_a, 20>>(8), 2);
-  check(random_integers<gpu_stem>(9), 2);
-  check(unfolded_integers<gpu_stem>(9), 1);
+  check(random_integers<imagenets_form>(9), 2);
+  check(unfolded_integers<imagenets_form>(9), 1);
   using a = random_resnet<gpu_with_a>;
   auto plane = random_plane<a>(10);
   plane[segment_named<a>("layer1.0.conv2.input_max").offset] = 1e-3F;

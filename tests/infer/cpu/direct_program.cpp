@@ -10,6 +10,7 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/precision/int8.hpp>
 
+#include "tests/infer/imagenets_form.hpp"
 #include "tests/infer/random_plane.hpp"
 #include "tests/ops/engines/amx/tested_unit.hpp"
 
@@ -74,14 +75,8 @@ struct defined {
 constexpr resnet_options with_a{.image = {3, 10, 9}, .classes = 4, .zero_gamma = false};
 constexpr resnet_options with_b{
     .image = {1, 10, 9}, .classes = 4, .shortcut = shortcut::b, .zero_gamma = false};
-constexpr resnet_options large{
-    .image = {3, 40, 40}, .classes = 3, .zero_gamma = false, .stem = stem::large};
-constexpr resnet_options bottlenecks{
-    .image = {1, 16, 16}, .classes = 35, .zero_gamma = false, .stem = stem::small};
 using a = resnet<8, int8, cpu, with_a>;
 using b = resnet<14, int8, cpu, with_b>;
-using basic = resnet<18, int8, cpu, large>;
-using deep = resnet<50, int8, cpu, bottlenecks>;
 
 using whole = resnet<20, int8, cpu, resnet_options{.zero_gamma = false}>;
 /// Few filters, and filters that do not fill a block; a max pool of bytes.
@@ -112,11 +107,26 @@ TEST_CASE(
 }
 
 TEST_CASE("direct_program: the same integers as the definitions, ImageNet's form") {
+  const defined<support::imagenets_form> few(random_plane<support::imagenets_form>(5), 9);
+  few.check_sharing();
+  few.check_sharing({});
+  if (support::has_tested_unit()) CHECK(few.equal_of<V, by_tiles>(2, 2, costless));
+}
+
+#if defined(CORDEE_ALL_TESTS)
+TEST_CASE("direct_program: the same integers as the definitions, ResNet-18 and ResNet-50") {
+  constexpr resnet_options large{
+      .image = {3, 40, 40}, .classes = 3, .zero_gamma = false, .stem = stem::large};
+  constexpr resnet_options bottlenecks{
+      .image = {1, 16, 16}, .classes = 35, .zero_gamma = false, .stem = stem::small};
+  using basic = resnet<18, int8, cpu, large>;
+  using deep = resnet<50, int8, cpu, bottlenecks>;
   defined<basic>(random_plane<basic>(5), 1).check_sharing({});
   const defined<deep> of_50(random_plane<deep>(6), 1);
   of_50.check_sharing();
   if (support::has_tested_unit()) CHECK(of_50.equal_of<V, by_tiles>(1, 2, costless));
 }
+#endif
 
 TEST_CASE("direct_program: the same with batch norms as steps, and with weights of few bits") {
   defined<a>(random_plane<a>(1), 9, false).check_sharing();

@@ -133,12 +133,10 @@ TEST_CASE("graph_cache: the last micro-batch's pass is another section than the 
 }
 
 TEST_CASE("graph_cache: every micro-batch of a step finds its graph, however many there are") {
-  for (const int accumulate : {9, 17}) {
-    CAPTURE(accumulate);
-    const auto replayed = train<fp32>(adamw{}, true, 0, accumulate, 1);
-    CHECK(replayed == train<fp32>(adamw{}, false, 0, accumulate, 1));
-    CHECK(replayed.replays == static_cast<std::size_t>(2 * 4 * accumulate));
-  }
+  constexpr int accumulate = 17;
+  const auto replayed = train<fp32>(adamw{}, true, 0, accumulate, 1);
+  CHECK(replayed == train<fp32>(adamw{}, false, 0, accumulate, 1));
+  CHECK(replayed.replays == 2 * 4 * accumulate);
 }
 
 TEST_CASE("graph_cache: passes in which the host takes part are not said to be captured") {

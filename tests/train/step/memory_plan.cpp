@@ -37,7 +37,7 @@ namespace {
 constexpr int samples = 16;
 template <class P, bool Recompute, int Depth = 8>
 using net_of =
-    resnet<Depth, P, cpu, resnet_options{.image = {3, 32, 32}, .recompute = Recompute}, reference>;
+    resnet<Depth, P, cpu, resnet_options{.image = {3, 16, 16}, .recompute = Recompute}, reference>;
 using plain_net = net_of<fp32, false>;
 constexpr auto steady = [](double) { return 0.05; };
 auto run_of(plain_net& net) { return trainer{net, lars{}, steady, ring{self_comm{}}}; }
