@@ -13,8 +13,8 @@ set(long_test 20)
 
 # Tests of these files, PATH or PATH followed by more, are a test FOLDER.NAME beside the test FOLDER, of the same program;
 # NAME is the path's last part.
-set(cordee_parts_ops engines)
-set(cordee_parts_comm reducers/gossip reducers/ring)
+set(cordee_parts_ops engines/amx engines/direct engines/winograd)
+set(cordee_parts_comm failure reducers/gossip reducers/ring transports)
 set(cordee_parts_train trainer_emulated adversarial step/frozen goldens fit)
 
 # cordee_add_parts(FOLDER SOURCES [OPTION...]): the tests of a folder's program. Each case is in one of them: the patterns that

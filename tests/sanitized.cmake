@@ -37,17 +37,20 @@ string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launc
 string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|two_stage|wire)[.]cpp$")
 
 # The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of
-# the other cases, and repetitions with a register of 16 bytes beside the full one or with fp16 beside bf16. ThreadSanitizer:
-# cases of adversarial images whose threads are those of the cases with look-ahead, with resumed runs and with averaged
+# the other cases, and repetitions with a register of 16 bytes beside the full one, with doubles beside floats or with fp16
+# beside bf16; of the engine `reference` doubles stay. ThreadSanitizer: bytes that a step copies, which need no second
+# thread; cases of adversarial images whose threads are those of the cases with look-ahead, with resumed runs and with averaged
 # weights; equal bits of the ring, which its laws have too; the laws of mixing, whose messages are those of the other cases
 # of gossip; and reports of random bytes, read by one thread. They run for minutes.
 if(NOT CORDEE_ALL_TESTS)
   if(cordee_asan)
     set(cordee_sanitized_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*" "*several bands*16>*"
-      "correlation: bits do not depend*16>*" "engine: fprop*_with<16>*" "engine: fprop*reference*half>*" "engine: the number*reference*half>*")
+      "correlation: bits do not depend*16>*" "*several bands*double*64>*" "engine: fprop*_with<16>*" "engine: fprop*blocked*double>*"
+      "engine: fprop*reference*half>*" "engine: fprop*reference*bfloat>*" "engine: fprop*reference*float>*"
+      "engine: the number*reference*half>*" "engine: the number*reference*bfloat>*")
   elseif(cordee_tsan)
-    set(cordee_sanitized_seldom_cases_train "adversarial: 1*ranks train*" "adversarial: LARS*" "adversarial: batch_norm_over*"
-      "adversarial: the network that is evaluated*")
+    set(cordee_sanitized_seldom_cases_train "on_host: bytes on the device*" "adversarial: 1*ranks train*" "adversarial: LARS*"
+      "adversarial: batch_norm_over*" "adversarial: the network that is evaluated*")
     set(cordee_sanitized_seldom_cases_comm "ring: every rank ends with*" "gossip keeps the laws*" "failure_report: reports of random*")
   endif()
 endif()
