@@ -35,7 +35,7 @@ class cholesky {
       for (std::size_t i = j + 1; i < n; i += side_by_side) {
         const std::size_t rows = std::min(side_by_side, n - i);
         subtract_products(i, j, rows);
-        for (std::size_t k = 0; k < rows; ++k) at(i + k, j) /= at(j, j);
+        for (std::size_t r = 0; r < rows; ++r) at(i + r, j) /= at(j, j);
       }
     }
   }
