@@ -29,7 +29,7 @@ TEST_CASE("cholesky: solves K x = b, knows log det, and refuses a matrix that is
   std::vector<double> b(n);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < n; ++j) b[i] += k[i * n + j] * (static_cast<double>(j) - 2);
-  // Columns b, 2 b, ...; condition number below trace(K) = 200 over a least eigenvalue of 1 or more.
+  // Columns b, 2 b, ...; condition number below trace(K) = 200 over an eigenvalue of 1 or more.
   std::vector<cholesky::row> columns(n);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t c = 0; c < columns[i].size(); ++c)

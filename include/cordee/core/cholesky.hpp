@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI::detail::core {
 /// A lower triangle L of K = L L^T; K symmetric and positive definite.
 class cholesky {
  public:
-  /// Columns that are solved side by side.
+  /// Columns, or rows, that are computed side by side.
   static constexpr std::size_t side_by_side = 8;
   using row = std::array<double, side_by_side>;
 
@@ -29,33 +29,32 @@ class cholesky {
   /// definite.
   explicit cholesky(std::vector<double> k, std::size_t n) : l_(std::move(k)), n_(n) {
     for (std::size_t j = 0; j < n; ++j) {
-      subtract_products(j, j, 1);
-      if (!(at(j, j) > 0)) throw error("cholesky: the matrix is not positive definite");
-      at(j, j) = core::sqrt(at(j, j));
-      for (std::size_t i = j + 1; i < n; i += side_by_side) {
-        const std::size_t rows = std::min(side_by_side, n - i);
-        subtract_products(i, j, rows);
-        for (std::size_t r = 0; r < rows; ++r) at(i + r, j) /= at(j, j);
-      }
+      double sum = at(j, j);
+      for (std::size_t c = 0; c < j; ++c) sum -= at(j, c) * at(j, c);
+      if (!(sum > 0)) throw error("cholesky: the matrix is not positive definite");
+      at(j, j) = core::sqrt(sum);
+      for (std::size_t i = j + 1; i < n; i += side_by_side) fill_rows(i, j);
     }
   }
-  /// The columns of x, (n), become L^-1 x. Rows before `first` are zeros.
-  void solve_lower(std::span<row> x, std::size_t first = 0) const {
+  /// Each of the columns, (n), becomes L^-1 times it. Rows before `first` are zeros.
+  void solve_lower(std::span<row> columns, std::size_t first = 0) const {
+    row* const x = columns.data();
     for (std::size_t i = first; i < n_; ++i) {
       row sum = x[i];
-      for (std::size_t c = first; c < i; ++c) subtract(sum, at(i, c), x[c]);
-      divide(sum, at(i, i));
+      for (std::size_t c = first; c < i; ++c) subtract(sum.data(), at(i, c), x[c].data());
+      divide(sum.data(), at(i, i));
       x[i] = sum;
     }
   }
-  /// The columns of x, (n), become K^-1 x. Rows before `first` are zeros.
-  void solve(std::span<row> x, std::size_t first = 0) const {
-    solve_lower(x, first);
+  /// Each of the columns, (n), becomes K^-1 times it. Rows before `first` are zeros.
+  void solve(std::span<row> columns, std::size_t first = 0) const {
+    solve_lower(columns, first);
+    row* const x = columns.data();
     for (std::size_t i = n_; i-- > 0;) {
       row value = x[i];
-      divide(value, at(i, i));
+      divide(value.data(), at(i, i));
       x[i] = value;
-      for (std::size_t c = 0; c < i; ++c) subtract(x[c], at(i, c), value);
+      for (std::size_t c = 0; c < i; ++c) subtract(x[c].data(), at(i, c), value.data());
     }
   }
   /// Element (i, j) of L, j <= i.
@@ -67,22 +66,32 @@ class cholesky {
   }
 
  private:
-  // From elements (i .. i + rows - 1, j): the products of their rows and row j, before column j.
-  void subtract_products(std::size_t i, std::size_t j, std::size_t rows) {
-    row sum{};
-    for (std::size_t k = 0; k < rows; ++k) sum[k] = at(i + k, j);
-    for (std::size_t c = 0; c < j; ++c)
-      for (std::size_t k = 0; k < rows; ++k) sum[k] -= at(i + k, c) * at(j, c);
-    for (std::size_t k = 0; k < rows; ++k) at(i + k, j) = sum[k];
-  }
-  static void subtract(row& from, double factor, const row& other) {
+  [[gnu::always_inline]] static void subtract(double* from, double factor, const double* other) {
+#pragma GCC unroll 8
     for (std::size_t k = 0; k < side_by_side; ++k) from[k] -= factor * other[k];
   }
-  static void divide(row& x, double by) {
-    for (double& number : x) number /= by;
+  [[gnu::always_inline]] static void divide(double* x, double by) {
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < side_by_side; ++k) x[k] /= by;
   }
-  double& at(std::size_t i, std::size_t j) { return l_[i * n_ + j]; }
-  [[nodiscard]] double at(std::size_t i, std::size_t j) const { return l_[i * n_ + j]; }
+  // Elements (i, j) and below of L, of eight rows or those that are left.
+  void fill_rows(std::size_t i, std::size_t j) {
+    double* from[side_by_side];
+    double sum[side_by_side];
+    for (std::size_t r = 0; r < side_by_side; ++r) {
+      from[r] = &at(std::min(i + r, n_ - 1), 0);
+      sum[r] = from[r][j];
+    }
+    for (std::size_t c = 0; c < j; ++c)
+#pragma GCC unroll 8
+      for (std::size_t r = 0; r < side_by_side; ++r) sum[r] -= at(j, c) * from[r][c];
+    divide(sum, at(j, j));
+    for (std::size_t r = 0; r < side_by_side; ++r) from[r][j] = sum[r];
+  }
+  [[gnu::always_inline]] double& at(std::size_t i, std::size_t j) { return l_[i * n_ + j]; }
+  [[nodiscard, gnu::always_inline]] double at(std::size_t i, std::size_t j) const {
+    return l_[i * n_ + j];
+  }
 
   std::vector<double> l_;  // (n, n)
   std::size_t n_;
