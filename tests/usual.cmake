@@ -18,10 +18,10 @@ string(APPEND cordee_seldom_sources "|/ops/engines/shapes_in_16_bits[.]cpp$")
 #   the largest batch, found by runs: largest_batch.cpp and largest_batch_of_card.cpp compute it
 string(APPEND cordee_seldom_sources "|/nn/(largest_batch_runs|sharpness_aware_emulated)[.]cpp$")
 
-# Test cases that run for long: int8's accuracy after calibration (its error and its ranges stay), steps of two ranks and of
-# bf16 on an emulated GPU (one rank, and fp16, stay), and that a wait which is left out of an offload is found.
-set(cordee_seldom_cases_train "calibrate: int8 evaluates as fp32*" "emulated GPU: two ranks on one device*"
-  "emulated GPU: bf16 trains*")
+# Test cases that run for long: int8's accuracy after calibration (its error and its ranges stay), AutoWU's votes, steps of
+# two ranks and of bf16 on an emulated GPU (one rank, and fp16, stay), and that a wait which is left out of an offload is found.
+set(cordee_seldom_cases_train "calibrate: int8 evaluates as fp32*" "fit: ranks whose votes of AutoWU differ*"
+  "emulated GPU: two ranks on one device*" "emulated GPU: bf16 trains*")
 set(cordee_seldom_cases_nn "offload_activations: a wait that is left out*" "offload_weights: a wait that is left out*")
 
 # Cases and types that tests compile where CORDEE_ALL_TESTS is defined, each beside one of the same law that stays.
@@ -33,7 +33,8 @@ set(cordee_seldom_types_infer "ResNet-18 and ResNet-50 beside definitions and si
 set(cordee_seldom_types_laws "half precision: gradients of a residual network")
 set(cordee_seldom_types_testing "optimizer laws of local_steps and clip around further optimizers")
 set(cordee_seldom_types_nn "linear by convolutions, emulated, in bf16" "ResNet-18 and ResNet-50 of two engines")
-set(cordee_seldom_types_ops_gpu "optimizers on a GPU, emulated: Adam's and RMSprop's forms, LARC, wrappers")
+set(cordee_seldom_types_ops_gpu "optimizers on a GPU, emulated: Adam's and RMSprop's forms, LARC, wrappers"
+  "kernels in further number types")
 
 # Millions of simulated messages.
 set(cordee_seldom_cases_simulated "*of 1024 ranks and more")

@@ -7,6 +7,7 @@
 
 #include "tests/support/batch_norm_on_device.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -14,8 +15,8 @@ using namespace cordee::detail::ops;
 using namespace support;
 
 TEST_CASE_TEMPLATE(
-    "batch_norm on a GPU, emulated: forward, backward and evaluation equal the CPU's", N, half,
-    bfloat, float, double) {
+    "batch_norm on a GPU, emulated: forward, backward and evaluation equal the CPU's", N,
+    EMULATED_NUMBERS) {
   check_batch_norm<N, epilogue::store>(emulated(1));
   check_batch_norm<N, epilogue::relu>(emulated(2));
   check_batch_norm<N, epilogue::add_relu>(emulated(3));

@@ -10,6 +10,7 @@
 
 #include "tests/support/device_vectors.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -62,7 +63,7 @@ struct masked_rows {
 
 // With shift and slope 0, dx is the scale where the gradient passes and 0 where it is masked.
 TEST_CASE_TEMPLATE("batch_norm_kernels: backward finds the sign of y from x alone, to the bit", N,
-                   half, bfloat, float, double) {
+                   EMULATED_NUMBERS) {
   using real = wide<N>;
   // Means around which x - mean is exact, or cancels but for a bit; scales by which a positive y
   // rounds to zero in N; a beta that all but cancels.

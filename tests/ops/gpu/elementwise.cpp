@@ -5,12 +5,13 @@
 
 #include "tests/ops/gpu/elementwise_laws.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 
 using namespace cordee;
 using namespace support;
 
 TEST_CASE_TEMPLATE("elementwise on a GPU, emulated: every operation equals the CPU's, rounded once",
-                   N, half, bfloat, float, double) {
+                   N, EMULATED_NUMBERS) {
   for (const std::uint64_t seed : {1u, 2u}) check_elementwise<N>(emulated(seed));
 }
 

@@ -13,6 +13,7 @@
 
 #include "tests/support/batch_norm_on_device.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -138,8 +139,8 @@ void check_sums(int samples, write_mode mode) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("fused_batch_norm: forward and backward from sums are the CPU's", N, half,
-                   bfloat) {
+TEST_CASE_TEMPLATE("fused_batch_norm: forward and backward from sums are the CPU's", N,
+                   EMULATED_HALVES) {
   check_sums<N>(3, write_mode::overwrite);
   check_sums<N>(40, write_mode::add);  // several chunks, of which the first has the parameters
 }

@@ -3,12 +3,13 @@
 #include "tests/ops/gpu/loss.hpp"
 
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 
 using namespace cordee::detail::ops;
 using namespace support;
 
-TEST_CASE_TEMPLATE("loss on a GPU, emulated: metrics and gradients equal the CPU's", N, half,
-                   bfloat, float, double) {
+TEST_CASE_TEMPLATE("loss on a GPU, emulated: metrics and gradients equal the CPU's", N,
+                   EMULATED_NUMBERS) {
   check_all_sizes<N>(device_fixture{emulated{1}});
   check_extreme_logits<N>(device_fixture{emulated{2}});
 }

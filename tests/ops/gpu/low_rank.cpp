@@ -21,6 +21,7 @@
 #include <cordee/testing/same_bits.hpp>
 
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -138,7 +139,7 @@ auto low_rank_means(int ranks, int before, int after, std::uint64_t order) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("low rank on a GPU, emulated: products, columns and first directions", Real,
-                   float, double) {
+                   EMULATED_REALS) {
   for (const std::size_t rows : {1u, 7u, 300u})
     for (const std::size_t cols : {1u, 17u, 300u}) has_the_cpus_products<Real>(rows, cols);
 }

@@ -4,6 +4,7 @@
 
 #include "tests/ops/gpu/pooling_laws.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -30,7 +31,7 @@ struct recording_stream : cordee::detail::device::kernel_adl_base {
 }  // namespace
 
 TEST_CASE_TEMPLATE("pooling on a GPU, emulated: values, argmax and gradients equal the CPU's", N,
-                   half, bfloat, float, double) {
+                   EMULATED_NUMBERS) {
   for (const std::uint64_t seed : {1u, 2u}) check_pooling<N>(emulated(seed));
 }
 

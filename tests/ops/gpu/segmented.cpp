@@ -12,6 +12,7 @@
 
 #include "tests/support/device_vectors.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -122,7 +123,7 @@ TEST_CASE(
 TEST_CASE_TEMPLATE(
     "segmented on a GPU, emulated: segmented_squares equals the CPU's, and has the same bits in "
     "every order of threads",
-    Real, float, double) {
+    Real, EMULATED_REALS) {
   for (const auto& table : tables()) {
     std::vector<Real> x = numbers<Real>(size_of(table));
     std::vector<double> expected(table.size()), first;
@@ -168,7 +169,7 @@ TEST_CASE("segmented on a GPU, emulated: two planes' squares have the bits of on
 TEST_CASE_TEMPLATE(
     "segmented on a GPU, emulated: a body has its segment's coefficients, and squares are of its "
     "results",
-    Real, float, double) {
+    Real, EMULATED_REALS) {
   for (const auto& table : tables()) {
     std::vector<double> by(table.size());
     for (std::size_t k = 0; k < by.size(); ++k) by[k] = 1 + static_cast<double>(k % 5) / 8;

@@ -22,6 +22,7 @@
 
 #include "tests/support/device_vectors.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/number_types.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -101,7 +102,7 @@ bool is_close(const std::vector<Real>& a, const std::vector<Real>& b) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("sign_codes: means and residuals on a GPU are the CPU's", Real, float, double) {
+TEST_CASE_TEMPLATE("sign_codes: means and residuals on a GPU are the CPU's", Real, EMULATED_REALS) {
   for (const int ranks : {1, 2, 3, 5, 8})
     for (const std::size_t n : {0u, 1u, 7u, 64u, 129u, 4097u}) {
       CAPTURE(ranks);

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers for which kernels of GPUs are instantiated in an emulator, where each costs seconds:
+// all of them with all tests, usually one of 16 bits and one of more.
+#pragma once
+
+#if defined(CORDEE_ALL_TESTS)
+#define EMULATED_NUMBERS half, bfloat, float, double
+#define EMULATED_HALVES half, bfloat
+#define EMULATED_REALS float, double
+#else
+#define EMULATED_NUMBERS half, float
+#define EMULATED_HALVES bfloat
+#define EMULATED_REALS float
+#endif
