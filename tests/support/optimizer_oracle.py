@@ -5,7 +5,7 @@
 
 apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
 Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam, one_bit_lamb and zero_one_adam, with
-pytorch_optimizer 4.1 muon with its own, too. Fails if a weight
+pytorch_optimizer 4.1 muon with its own, and sharpness_aware with its SAM. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
 import contextlib
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import unittest.mock
 
 import torch
 from schedulefree import AdamWScheduleFree, SGDScheduleFree
@@ -34,6 +35,8 @@ OPTIONAL = {
     "zero_one_adam": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "zero_one_adam with decay": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "muon{adamw}, pytorch_optimizer": "no pytorch_optimizer",
+    "sharpness_aware": "no pytorch_optimizer",
+    "sharpness_aware, adaptive": "no pytorch_optimizer",
 }
 KNOWN = {
     "zero_one_adam with decay": "DeepSpeed exchanges the decay with the steps, so that it enters the first moment",
@@ -152,6 +155,23 @@ def pytorch_optimizers_muon(groups):
                   adamw_betas=(0.9, 0.999), adamw_eps=1e-8)
 
 
+class Sam:
+    """pytorch_optimizer's SAM, whose norms are in double here; adaptive in matrices alone, as ASAM's authors have it"""
+
+    def __init__(self, groups, adaptive, radius):
+        from pytorch_optimizer import SAM as Theirs
+
+        for group in groups:
+            group["adaptive"] = adaptive and group["params"][0].ndim == 2
+        self.inner = Theirs(groups, SGD, rho=radius, perturb_eps=0.0, lr=1, momentum=0.9)
+        self.param_groups = self.inner.param_groups
+
+    def step_with(self, take_gradients):
+        take_gradients()
+        with unittest.mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+            self.inner.step(take_gradients)
+
+
 class OneBit:
     """DeepSpeed's, of one process, whose communication it leaves out. Its first call of step() makes none."""
 
@@ -216,14 +236,21 @@ def theirs(make, decay=0.01, clip=None, around=None, average=None):
     if hasattr(optimizer, "train"):
         optimizer.train()
     mean = None
+
+    def take_gradients():
+        for k in w:
+            w[k].grad = of(CURVATURE, k) * (w[k].detach() - of(CENTER, k))
+
     for step in range(40):
         for group in optimizer.param_groups:
             group["lr"] = 0.05 / (1 + step / 10)
-        for k in w:
-            w[k].grad = of(CURVATURE, k) * (w[k].detach() - of(CENTER, k))
-        if clip:
-            torch.nn.utils.clip_grad_norm_(w.values(), clip)
-        optimizer.step()
+        if isinstance(optimizer, Sam):
+            optimizer.step_with(take_gradients)
+        else:
+            take_gradients()
+            if clip:
+                torch.nn.utils.clip_grad_norm_(w.values(), clip)
+            optimizer.step()
         if average is not None:
             now = {k: w[k].detach().clone() for k in w}
             mean = now if mean is None else {k: average * mean[k] + (1 - average) * now[k] for k in w}
@@ -249,6 +276,8 @@ def oracles():
     yield "muon{adamw}", theirs(MuonAdamW)
     if importlib.util.find_spec("pytorch_optimizer"):
         yield "muon{adamw}, pytorch_optimizer", theirs(pytorch_optimizers_muon)
+        yield "sharpness_aware", theirs(lambda p: Sam(p, adaptive=False, radius=0.2))
+        yield "sharpness_aware, adaptive", theirs(lambda p: Sam(p, adaptive=True, radius=0.5))
     yield "muon{adamw}, match_rms_adamw", theirs(
         lambda p: MuonAdamW(p, nesterov=False, adjust_lr_fn="match_rms_adamw"))
     yield "muon{adamw} in bf16", theirs(lambda p: MuonAdamW(p, in_bf16=True))

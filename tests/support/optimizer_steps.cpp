@@ -29,9 +29,8 @@ struct model : quadratic<fp64> {
   static constexpr std::span<const segment> segments() { return table; }
 };
 
-template <class O>
-void show(const char* name, const O& optimizer) {
-  model t4;
+template <class Model = model, class O>
+void show(const char* name, const O& optimizer, Model t4 = {}) {
   trainer run{t4, optimizer, [](double epoch) { return 0.05 / (1 + epoch / 10); }, solo{}};
   for (int k = 0; k < 40; ++k) run.step(std::array{one_each(1)}, k);
   std::printf("%s", name);
@@ -100,6 +99,10 @@ int main() {
   show("apex: larc", larc{.weight_decay = 0.01});
   show("apex: larc without clip", larc{.weight_decay = 0.01, .limits = {.clip = false}});
   show("lookahead", lookahead{sgd{.momentum = 0.9}, 6, 0.5});
+  show("sharpness_aware", sgd{.momentum = 0.9, .weight_decay = 0.01},
+       sharpness_aware<model>{{.radius = 0.2}});
+  show("sharpness_aware, adaptive", sgd{.momentum = 0.9, .weight_decay = 0.01},
+       sharpness_aware<model>{{.radius = 0.5, .adaptive = true, .eta = 0}});
   show("outer_momentum", outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}});
   show("overlapped", overlapped{outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}}, 2});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
