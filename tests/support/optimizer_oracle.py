@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares optimizers with PyTorch's, timm's, apex's, schedulefree's and DeepSpeed's: forty steps on the toy set T4, in double precision.
+"""Compares optimizers with other libraries': forty steps on the toy set T4, in double precision.
 
-apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree; with DeepSpeed 0.16 it compares one_bit_adam, one_bit_lamb and zero_one_adam, with
-pytorch_optimizer 4.1 muon with its own, and sharpness_aware with its SAM. Fails if a weight
-differs by more than 1e-12, but where the difference is known: then if it does not differ.
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree. With DeepSpeed 0.16 it also
+compares one_bit_adam, one_bit_lamb and zero_one_adam, with pytorch_optimizer 4.1 muon and sharpness_aware (its SAM), with
+fairscale 0.4 outer_momentum (its SlowMo). apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written
+again. Fails if a weight differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
 import contextlib
 import functools
@@ -35,6 +35,7 @@ OPTIONAL = {
     "zero_one_adam": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "zero_one_adam with decay": "no DeepSpeed with ZeroOneAdam (0.16 has it)",
     "muon{adamw}, pytorch_optimizer": "no pytorch_optimizer",
+    "outer_momentum, SlowMo": "no fairscale",
     "sharpness_aware": "no pytorch_optimizer",
     "sharpness_aware, adaptive": "no pytorch_optimizer",
 }
@@ -119,6 +120,30 @@ class DiLoCo:
                 p.copy_(old)
             self.outer.step()
             self.backup = [p.detach().clone() for p in self.weights]
+
+
+class SlowMo:
+    """fairscale's, of one process, in double, with the outer learning rate alone. Its slow weights are those before the
+    first step here, as the paper's; with fairscale they are those after it."""
+
+    def __init__(self, optimizer):
+        from fairscale.experimental.nn.data_parallel import SlowMoDistributedDataParallel
+
+        begin_process_group()
+        self.inner, self.param_groups = optimizer, optimizer.param_groups
+        weights = [p for group in self.param_groups for p in group["params"]]
+        self.outer = SGD(weights, lr=1)
+        with unittest.mock.patch.object(torch.cuda, "synchronize"):  # theirs needs CUDA
+            self.slow = SlowMoDistributedDataParallel(
+                torch.nn.ParameterList(weights), nprocs_per_node=1, slowmo_momentum=0.9, slowmo_lr=0.7, slowmo_frequency=4,
+                localsgd_frequency=4, slowmo_memory_efficient=False, use_streams=False, comm_device=torch.device("cpu"))
+        with unittest.mock.patch.object(torch, "float32", torch.float64):
+            self.slow._init_global_momentum_buffers(self.outer)
+
+    def step(self):
+        self.inner.step()
+        with unittest.mock.patch.object(torch.cuda, "synchronize"):
+            self.slow.perform_slowmo(self.outer)
 
 
 class MuonAdamW:
@@ -214,6 +239,12 @@ class ZeroOneAdam:
             self.inner.step()
 
 
+def begin_process_group():
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo")
+
+
 def has_onebit_adam():
     """In DeepSpeed 0.16, not in 0.19."""
     try:
@@ -222,8 +253,7 @@ def has_onebit_adam():
         return False
     from deepspeed import comm
 
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
-    torch.distributed.init_process_group("gloo")
+    begin_process_group()
     comm.init_distributed("gloo", auto_mpi_discovery=False)
     return True
 
@@ -306,6 +336,8 @@ def oracles():
     yield "apex: larc without clip", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=False))
     yield "lookahead", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: Lookahead(o, alpha=0.5, k=6))
     yield "outer_momentum", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=DiLoCo)
+    if importlib.util.find_spec("fairscale"):
+        yield "outer_momentum, SlowMo", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=SlowMo)
     yield "overlapped", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: DiLoCo(o, delay=2))
     yield "weight_average", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, average=0.9)
 

@@ -104,6 +104,8 @@ int main() {
   show("sharpness_aware, adaptive", sgd{.momentum = 0.9, .weight_decay = 0.01},
        sharpness_aware<model>{{.radius = 0.5, .adaptive = true, .eta = 0}});
   show("outer_momentum", outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}});
+  show("outer_momentum, SlowMo",
+       outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}, {.nesterov = false}});
   show("overlapped", overlapped{outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}}, 2});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
 }
