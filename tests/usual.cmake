@@ -9,11 +9,11 @@
 #     own types, reducers.cpp, server.cpp, goldens_reducers.cpp and checkpoint/resume.cpp the others'
 #   updates on the host of a residual network on tensor cores: step/host_update.cpp has them on an emulated GPU
 #   emulated GPU, every reducer: reducers.cpp on the CPU, the kernels' own tests, and the steps of trainer_emulated.cpp
-#   emulated GPU, SAM, swapped trainers, observers, shards: sharpness_aware.cpp, swapped_trainer.cpp, step/observe.cpp and
-#     step/shard.cpp on the CPU, of the same code
+#   emulated GPU, SAM, swapped trainers, shards: sharpness_aware.cpp, swapped_trainer.cpp and step/shard.cpp on the CPU, of
+#     the same code
 #   replay: graph_cache.cpp
 #   engines over all shapes with tensors in 16 bits: shapes.cpp has them in 32 bits
-set(cordee_seldom_sources "/train/([a-z0-9]+/)?(combinations|combinations_mixing|combinations_optimizers|host_update_emulated|observe_emulated|reducers_emulated|replay_emulated|shard_emulated|swapped_trainer_emulated)[.]cpp$")
+set(cordee_seldom_sources "/train/([a-z0-9]+/)?(combinations|combinations_mixing|combinations_optimizers|host_update_emulated|reducers_emulated|replay_emulated|shard_emulated|swapped_trainer_emulated)[.]cpp$")
 string(APPEND cordee_seldom_sources "|/ops/engines/shapes_in_16_bits[.]cpp$")
 #   the largest batch, found by runs: largest_batch.cpp and largest_batch_of_card.cpp compute it
 string(APPEND cordee_seldom_sources "|/nn/(largest_batch_runs|sharpness_aware_emulated)[.]cpp$")
@@ -25,7 +25,7 @@ set(cordee_seldom_cases_train "calibrate: int8 evaluates as fp32*" "fit: ranks w
 set(cordee_seldom_cases_nn "offload_activations: a wait that is left out*" "offload_weights: a wait that is left out*")
 
 # Cases and types that tests compile where CORDEE_ALL_TESTS is defined, each beside one of the same law that stays.
-set(cordee_seldom_types_train "goldens in fp32" "sharded on a GPU, emulated: further optimizers"
+set(cordee_seldom_types_train "goldens in fp32"
   "weights by block and recomputed blocks on an emulated GPU" "int8 on an emulated GPU, calibrated by the CPU"
   "int8 on an emulated GPU: frozen layers of the reference engine")
 set(cordee_seldom_types_checkpoint "resume: networks of 16 bits" "memory policies on a GPU, emulated")
@@ -34,7 +34,7 @@ set(cordee_seldom_types_laws "half precision: gradients of a residual network")
 set(cordee_seldom_types_testing "optimizer laws of local_steps and clip around further optimizers")
 set(cordee_seldom_types_nn "linear by convolutions, emulated, in bf16" "ResNet-18 and ResNet-50 of two engines")
 set(cordee_seldom_types_ops_gpu "optimizers on a GPU, emulated: Adam's and RMSprop's forms, LARC, wrappers"
-  "kernels in further number types")
+  "kernels in further number types, tests/support/number_types.hpp")
 
 # Millions of simulated messages.
 set(cordee_seldom_cases_simulated "*of 1024 ranks and more")

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares optimizers with other libraries': forty steps on the toy set T4, in double precision.
 
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, timm and schedulefree. With DeepSpeed 0.16 it also
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch, numpy, timm and schedulefree. With DeepSpeed 0.16 it also
 compares one_bit_adam, one_bit_lamb and zero_one_adam, with pytorch_optimizer 4.1 muon and sharpness_aware (its SAM), with
 fairscale 0.4 outer_momentum (its SlowMo). apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written
 again. Fails if a weight differs by more than 1e-12, but where the difference is known: then if it does not differ.
@@ -123,8 +123,8 @@ class DiLoCo:
 
 
 class SlowMo:
-    """fairscale's, of one process, in double, with the outer learning rate alone. Its slow weights are those before the
-    first step here, as the paper's; with fairscale they are those after it."""
+    """fairscale's, of one process, in double. Its first slow weights are taken before the first step, as the paper has it;
+    fairscale takes them after that step (findings/fairscale_slowmo_first_weights.sh)."""
 
     def __init__(self, optimizer):
         from fairscale.experimental.nn.data_parallel import SlowMoDistributedDataParallel
@@ -132,18 +132,17 @@ class SlowMo:
         begin_process_group()
         self.inner, self.param_groups = optimizer, optimizer.param_groups
         weights = [p for group in self.param_groups for p in group["params"]]
-        self.outer = SGD(weights, lr=1)
         with unittest.mock.patch.object(torch.cuda, "synchronize"):  # theirs needs CUDA
             self.slow = SlowMoDistributedDataParallel(
                 torch.nn.ParameterList(weights), nprocs_per_node=1, slowmo_momentum=0.9, slowmo_lr=0.7, slowmo_frequency=4,
                 localsgd_frequency=4, slowmo_memory_efficient=False, use_streams=False, comm_device=torch.device("cpu"))
         with unittest.mock.patch.object(torch, "float32", torch.float64):
-            self.slow._init_global_momentum_buffers(self.outer)
+            self.slow._init_global_momentum_buffers(self.inner)
 
     def step(self):
         self.inner.step()
         with unittest.mock.patch.object(torch.cuda, "synchronize"):
-            self.slow.perform_slowmo(self.outer)
+            self.slow.perform_slowmo(self.inner)
 
 
 class MuonAdamW:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the weights of the toy set T4 after forty steps of each optimizer that PyTorch, timm or
-// apex has as well, for optimizer_oracle.py, which compiles this.
+// Prints the weights of the toy set T4 after forty steps of each optimizer that another library
+// has as well, for optimizer_oracle.py, which compiles this.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <array>
 #include <cstdio>
@@ -104,8 +104,8 @@ int main() {
   show("sharpness_aware, adaptive", sgd{.momentum = 0.9, .weight_decay = 0.01},
        sharpness_aware<model>{{.radius = 0.5, .adaptive = true, .eta = 0}});
   show("outer_momentum", outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}});
-  show("outer_momentum, SlowMo",
-       outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}, {.nesterov = false}});
+  show("outer_momentum, SlowMo", outer_momentum{local_steps{sgd{.momentum = 0.9}, 4},
+                                                {.nesterov = false, .per_learning_rate = true}});
   show("overlapped", overlapped{outer_momentum{local_steps{sgd{.momentum = 0.9}, 4}}, 2});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
 }
