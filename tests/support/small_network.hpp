@@ -7,6 +7,7 @@
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/resnet.hpp>
+#include <cordee/schedule/constant.hpp>
 
 namespace support {
 
@@ -14,7 +15,7 @@ using namespace cordee;
 
 constexpr resnet_options small{.image = {1, 16, 16}, .classes = 4, .zero_gamma = false};
 const synthetic data{.extent = {1, 16, 16}, .classes = 4, .samples = 96, .seed = 3};
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 template <class Communicator>
 auto feed_of(const Communicator& comm) {

@@ -11,6 +11,7 @@
 
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
@@ -24,7 +25,7 @@ template <class... Callbacks>
 void toy_run(Callbacks&&... callbacks) {
   quadratic<fp64> model;
   model.poisons = {{3, 0}};
-  trainer run{model, lars{.trust_coefficient = 0.02}, [](double) { return 0.05; }, solo{}};
+  trainer run{model, lars{.trust_coefficient = 0.02}, constant{0.05}, solo{}};
   toy_loader feed;
   run.fit(feed, 2, validation{toy_data{}}, callbacks...);
 }

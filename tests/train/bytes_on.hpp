@@ -39,6 +39,7 @@
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/way_error.hpp"
@@ -54,7 +55,7 @@ using net_on = network<sequential<convolution<6, 3>, batch_norm<relu>, convoluti
                        int8, D, Engine, bytes_image, 4>;
 inline const synthetic bytes_images{.extent = bytes_image, .classes = 4, .samples = 20, .seed = 3};
 
-inline constexpr auto constant_rate = [](double) { return 0.1; };
+inline constexpr constant constant_rate{0.1};
 
 struct int8_outcome {
   std::vector<double> losses;

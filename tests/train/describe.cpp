@@ -13,6 +13,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -26,7 +27,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 struct late_comm : self_comm {
   static constexpr std::size_t bucket_bytes = std::size_t{4} << 20;
@@ -178,7 +179,7 @@ TEST_CASE("describe: counts bytes, buckets and planes") {
 
 TEST_CASE("describe: marks types without describe(), and a gradient that is not tested") {
   quadratic<fp64> model;
-  trainer run{model, sgd{}, steady, solo{}, {.check_finite = false}};
+  trainer run{model, sgd{}, [](double) { return 0.05; }, solo{}, {.check_finite = false}};
   toy_loader feed;
   check_contains(describe(run, feed, 1),
                  {"schedule        a schedule of your own, 0.05 at epoch 0\n",

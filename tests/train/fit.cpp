@@ -13,6 +13,7 @@
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
@@ -30,7 +31,7 @@ static_assert(Feed<toy_loader>);
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 struct recorder {
   std::vector<step_record>* steps;

@@ -13,6 +13,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
@@ -24,7 +25,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 struct step_recorder {
   std::vector<step_record>* steps;

@@ -12,6 +12,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"
@@ -22,7 +23,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 /// Sample i has pixel i + 1 and label 3 i + 2.
 struct numbered_data {

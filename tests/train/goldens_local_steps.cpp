@@ -17,6 +17,7 @@
 #include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/testing/counting_communicator.hpp>
 
 #include "tests/train/goldens_mixing.hpp"
@@ -204,7 +205,7 @@ TEST_CASE("outer_momentum of two fragments sends each in its own step") {
     quadratic<fp64> model{};
     trainer run{model,
                 outer_momentum{local_steps{sgd{}, 4}, {.fragments = 2, .fragment_numbers = 128}},
-                [](double) { return 0.1; },
+                constant{0.1},
                 ring{counting_communicator{comm, &t}},
                 {.bucket_bytes = 1024}};  // 128 numbers
     std::vector<std::size_t> bytes;

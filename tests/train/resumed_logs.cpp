@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/callbacks/chrome_trace.hpp>
 #include <cordee/train/callbacks/csv.hpp>
 #include <cordee/train/callbacks/json_lines.hpp>
@@ -51,7 +52,7 @@ struct all_logs {
 /// From update `first` on, which is trained up to without logs.
 void logged_run(all_logs& logs, std::int64_t first, std::int64_t killed_at) {
   quadratic<fp64> model;
-  trainer run{model, lars{.trust_coefficient = 0.02}, [](double) { return 0.05; }, solo{}};
+  trainer run{model, lars{.trust_coefficient = 0.02}, constant{0.05}, solo{}};
   toy_loader feed;
   run.fit(feed, static_cast<double>(first) / 10);
   run.fit(feed, 2, validation{toy_data{}}, logs.table, logs.lines, logs.mlperf, logs.events,

@@ -11,6 +11,7 @@
 #include <cordee/comm/reducers/server.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"
@@ -21,7 +22,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.1; };
+constexpr constant steady{0.1};
 
 // W1 of every rank after each of 12 steps, with one segment per bucket where the reducer allows it.
 template <class O, class Make>
@@ -70,11 +71,8 @@ TEST_CASE("server: the asynchronous one converges and counts every push") {
     on_ranks(3, [&](threads comm) {
       const server at{comm, how};
       quadratic<fp64> model;  // all ranks have the same optimum
-      trainer run{model,
-                  local_steps{sgd{.momentum = 0}, 1},
-                  [](double) { return 0.02; },
-                  at,
-                  {.bucket_bytes = 512}};
+      trainer run{
+          model, local_steps{sgd{.momentum = 0}, 1}, constant{0.02}, at, {.bucket_bytes = 512}};
       CHECK(run.buckets().size() == 1);
       for (int k = 0; k < 400; ++k) run.step(std::array{one_each(3)}, k);
       for (std::size_t i = 0; i < 4; ++i)
@@ -111,7 +109,7 @@ TEST_CASE("server: a NaN on one rank makes that rank skip its step, and no other
 TEST_CASE("server: adopt_weights() replaces the server's weights") {
   on_ranks(2, [](threads comm) {
     quadratic<fp64> model;
-    trainer run{model, local_steps{sgd{.momentum = 0}, 1}, [](double) { return 0.0; },
+    trainer run{model, local_steps{sgd{.momentum = 0}, 1}, constant{0.0},
                 server{comm, asynchronous{}}};
     run.step(std::array{one_each(2)}, 0);
     run.weights()[0] = 7 + comm.rank();

@@ -16,6 +16,7 @@
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/bits.hpp"
@@ -175,7 +176,7 @@ std::string message_with_stuck_rank(const Optimizer& optimizer, const Make& make
     threads::launch(4,
                     [&](threads comm) {
                       quadratic<fp64> model;
-                      trainer run{model, optimizer, [](double) { return 0.01; }, make(comm)};
+                      trainer run{model, optimizer, constant{0.01}, make(comm)};
                       stuck.run_peer([&] {
                         for (int k = 0; k < 9; ++k) {
                           if (comm.rank() == 2 && k == 3) {

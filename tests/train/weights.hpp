@@ -12,10 +12,11 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/schedule/constant.hpp>
 
 namespace support {
 
-constexpr auto slow_rate = [](double) { return 0.05; };
+constexpr constant slow_rate{0.05};
 
 struct file {
   std::string path;

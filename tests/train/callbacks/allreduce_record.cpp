@@ -6,6 +6,7 @@
 
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
@@ -17,7 +18,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto fixed_rate = [](double) { return 0.05; };
+constexpr constant fixed_rate{0.05};
 
 struct epoch_callback {
   void epoch(const epoch_record&) {}

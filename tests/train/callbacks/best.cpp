@@ -10,6 +10,7 @@
 #include <cordee/comm/reducers/ring.hpp>
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/callbacks/best.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
@@ -25,7 +26,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 constexpr auto by_loss = validation_measure::loss;
 
 epoch_record validated(double loss, double epoch = 0) {

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include <cordee/comm/reducers/ring.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/callbacks/tensorboard.hpp>
 
 #include "tests/support/ranks.hpp"
@@ -188,7 +189,7 @@ TEST_CASE("tensorboard: numbers of a callback of one's own, from rank 0 alone") 
   const folder here;
   on_ranks(3, [&](threads comm) {
     quadratic<fp64> model;
-    trainer run{model, lars{.trust_coefficient = 0.02}, [](double) { return 0.05; }, ring{comm}};
+    trainer run{model, lars{.trust_coefficient = 0.02}, constant{0.05}, ring{comm}};
     toy_loader feed{.rank_count = 3};
     tensorboard board{here.file("run")};
     board.scalar(0, "early", 1);  // before fit: there is no file

@@ -10,6 +10,7 @@
 #include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/callbacks/best.hpp>
 #include <cordee/train/callbacks/chrome_trace.hpp>
 #include <cordee/train/callbacks/early_stopping.hpp>
@@ -91,8 +92,7 @@ TEST_CASE("same_loaders: the augmentation, by every digit") {
                   comm,
                   {.global_batch = 6, .seed = 1},
                   horizontal_flip{odd ? probability : 0.5}};
-      const auto own = detail::train::loader_settings(
-          feed, [](double) { return 0.1; }, 1);
+      const auto own = detail::train::loader_settings(feed, constant{0.1}, 1);
       detail::train::expect_same_settings(comm, own, "fit");
     });
   };
@@ -107,9 +107,8 @@ TEST_CASE("same_loaders: a callback's settings that decide when the run ends") {
   const auto stopped = [](int patience) {
     return refusal([=](threads comm, bool odd) {
       toy_loader feed{.rank_count = 3};
-      detail::train::expect_same_loaders(
-          comm, feed, [](double) { return 0.1; }, 1,
-          early_stopping{.patience = odd ? patience : 5});
+      detail::train::expect_same_loaders(comm, feed, constant{0.1}, 1,
+                                         early_stopping{.patience = odd ? patience : 5});
     });
   };
   CHECK(stopped(5).empty());
@@ -118,8 +117,7 @@ TEST_CASE("same_loaders: a callback's settings that decide when the run ends") {
   const auto differs = [](const auto& first, const auto& other) {
     return refusal([&](threads comm, bool odd) {
       toy_loader feed{.rank_count = 3};
-      detail::train::expect_same_loaders(
-          comm, feed, [](double) { return 0.1; }, 1, odd ? other : first);
+      detail::train::expect_same_loaders(comm, feed, constant{0.1}, 1, odd ? other : first);
     });
   };
   CHECK(differs(best{"a"}, best{"b"}).empty());  // rank 0's path counts

@@ -43,7 +43,7 @@ void check_all(const std::vector<std::string>& messages, const char* expected) {
   for (const std::string& message : messages) CHECK(message == expected);
 }
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 template <class Optimizer, class Schedule, class R>
 void construct(const Optimizer& optimizer, const Schedule& schedule, const R& reducer,

@@ -8,6 +8,7 @@
 
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/input/data_description.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
@@ -23,7 +24,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 constexpr normalization gray{.mean = {0.5}, .scale = {4}};
 
 /// Of the toy model's one class.

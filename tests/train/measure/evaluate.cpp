@@ -13,6 +13,7 @@
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/testing/same_bits.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -25,7 +26,7 @@ using namespace cordee;
 using namespace support;
 
 namespace {
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 /// A loss that depends on every pixel, and on their order in a batch.
 struct order_model : quadratic<fp64> {

@@ -211,7 +211,7 @@ TEST_CASE("ada_scale is refused without a measurement") {
   const std::string refusal = error_message([&] {
     threads::launch(2, [&](threads comm) {
       quadratic<fp64> model = model_of(comm);
-      trainer run{model, plain, ada_scale{[](double) { return 0.02; }, 2}, ring{comm}};
+      trainer run{model, plain, ada_scale{constant{0.02}, 2}, ring{comm}};
       auto feed = feed_of(comm);
       run.fit(feed, 1);
     });

@@ -15,6 +15,7 @@
 #include <cordee/optim/overlapped.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/step/delayed_exchange.hpp>
 
 #include "tests/train/continues.hpp"
@@ -78,7 +79,7 @@ TEST_CASE("overlapped: a rank goes on until the accept while another has not beg
   std::atomic<bool> ahead{false};
   const auto waits = on_ranks(2, [&](threads comm) {
     quadratic<fp64> model{};
-    trainer run{model, three_steps_late, [](double) { return 0.1; }, ring{comm}};
+    trainer run{model, three_steps_late, constant{0.1}, ring{comm}};
     for (int k = 0; k < 8; ++k) {
       if (k == 3 && comm.rank() == 1) await_other_rank(ahead);
       run.step(std::array{one_each(2)}, k);
@@ -93,7 +94,7 @@ TEST_CASE("overlapped: a rank goes on until the accept while another has not beg
 TEST_CASE("overlapped: slots are read when the mean on its way has arrived") {
   const auto d = on_ranks(2, [&](threads comm) {
     quadratic<fp64> model{.shift = comm.rank() - 0.5};
-    trainer run{model, three_steps_late, [](double) { return 0.1; }, ring{comm}};
+    trainer run{model, three_steps_late, constant{0.1}, ring{comm}};
     for (int k = 0; k < 4; ++k) run.step(std::array{one_each(2)}, k);
     return numbers(run.slot(decltype(three_steps_late)::slots - 1), 0);
   });
@@ -111,7 +112,7 @@ TEST_CASE("overlapped: what a mean throws ends the run in the step that accepts 
   const std::string message = error_message([&] {
     on_ranks(2, [&](threads comm) {
       quadratic<fp64> model{};
-      trainer run{model, three_steps_late, [](double) { return 0.1; }, ring{comm}};
+      trainer run{model, three_steps_late, constant{0.1}, ring{comm}};
       for (int k = 0; k < 8; ++k) {
         if (k == 5 && comm.rank() == 1) throw std::runtime_error("rank 1 gives up");
         run.step(std::array{one_each(2)}, k);

@@ -13,6 +13,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/step/gradient_noise.hpp>
 #include <cordee/train/trainer.hpp>
@@ -27,7 +28,7 @@ using namespace support;
 
 namespace {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 const trainer_options measured{.bucket_bytes = 512, .measure_gradient_noise = true};
 
 /// Rank r has r + 1 samples.

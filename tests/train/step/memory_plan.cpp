@@ -24,6 +24,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp32.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe_memory.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -39,7 +40,7 @@ template <class P, bool Recompute, int Depth = 8>
 using net_of =
     resnet<Depth, P, cpu, resnet_options{.image = {3, 16, 16}, .recompute = Recompute}, reference>;
 using plain_net = net_of<fp32, false>;
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 auto run_of(plain_net& net) { return trainer{net, lars{}, steady, ring{self_comm{}}}; }
 
 /// The bytes in the line that begins with `name`.

@@ -9,6 +9,7 @@
 #include <cordee/comm/reducers/solo.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/step/named_segment.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
@@ -20,7 +21,7 @@ using namespace cordee;
 using namespace cordee::detail::train;
 using namespace support;
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr constant steady{0.05};
 
 TEST_CASE("edit_distance counts insertions, deletions and replacements") {
   CHECK(edit_distance("", "") == 0);

@@ -15,6 +15,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/step/trust_ratio_quantiles.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -39,7 +40,7 @@ std::vector<step_record> records(int ranks, const Optimizer& optimizer, const Ma
   std::vector<step_record> out;
   on_ranks(ranks, [&](threads comm) {
     quadratic<fp64> model{.shift = 1.0 * comm.rank(), .poisons = poisons};
-    trainer run{model, optimizer, [](double) { return 0.01; }, reducer(comm)};
+    trainer run{model, optimizer, constant{0.01}, reducer(comm)};
     toy_loader feed{.rank_count = ranks};
     run.fit(feed, epochs, recorder{&out});
     return 0;
@@ -202,7 +203,7 @@ TEST_CASE("norms of gradients: each tensor's, of the mean or its own, with the t
   const auto step = [](threads comm, const auto& optimizer, trainer_options options,
                        const auto& f) {
     quadratic<fp64> model{.shift = 1.0 * comm.rank()};
-    trainer run{model, optimizer, [](double) { return 0.01; }, ring{comm}, options};
+    trainer run{model, optimizer, constant{0.01}, ring{comm}, options};
     toy_loader feed{.rank_count = comm.size()};
     run.fit(feed, 0.1);
     std::size_t k = 0;
