@@ -26,7 +26,8 @@ string(APPEND cordee_seldom_tsan "|correct_bias|critical_batch|decided_batch|dro
 string(APPEND cordee_seldom_tsan "|named_segment|quantization_report|recalibration|target_accuracy|trust_ratio_quantiles|weights_conversion")
 string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights")
 # Shards and Muon's divisions are exchanged by the courier of the others, batches that grow are loaded by fit.cpp's threads.
-string(APPEND cordee_seldom_tsan "|allreduce_record|fit_batches|fit_schedule")
+# Adversarial images are made by the network, on the threads of its trainer.
+string(APPEND cordee_seldom_tsan "|allreduce_record|fit_batches|fit_schedule|adversarial_trainer")
 string(APPEND cordee_seldom_tsan "|callback_check|data_description|describe_memory|gradient_plane|gradient_ring|lent_gradients|loader_position")
 string(APPEND cordee_seldom_tsan "|memory_plan|momentum_exchange|muon|muon_division|name_list|on_host_price|plan_warnings|preconditioner|residence")
 string(APPEND cordee_seldom_tsan "|resumed_logs|segment_state|shard|shard_bytes|skip_limits|swapped_model)[.]cpp$")
@@ -36,21 +37,17 @@ string(APPEND cordee_seldom_tsan "|/comm/([a-z]+/)*(butterfly|compressed_widths|
 string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|majority_vote|nodes|one_shot|power_of_two_remap|power_sgd")
 string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|two_stage|wire)[.]cpp$")
 
-# The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of
-# the other cases, and repetitions with a register of 16 bytes beside the full one, with doubles beside floats or with fp16
-# beside bf16; of the engine `reference` doubles stay. ThreadSanitizer: bytes that a step copies, which need no second
-# thread; cases of adversarial images whose threads are those of the cases with look-ahead, with resumed runs and with averaged
-# weights; equal bits of the ring, which its laws have too; the laws of mixing, whose messages are those of the other cases
-# of gossip; and reports of random bytes, read by one thread. They run for minutes.
+# The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are
+# those of the other cases, and repetitions with a register of 16 bytes beside the full one; types and widths of kernels
+# are left out where the tests have them, support/further_types.hpp. ThreadSanitizer: bytes that a step copies, which
+# need no second thread; equal bits of the ring, which its laws have too; the laws of mixing, whose messages are those
+# of the other cases of gossip; and reports of random bytes, read by one thread. They run for minutes.
 if(NOT CORDEE_ALL_TESTS)
   if(cordee_asan)
     set(cordee_sanitized_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*" "*several bands*16>*"
-      "correlation: bits do not depend*16>*" "*several bands*double*64>*" "engine: fprop*_with<16>*" "engine: fprop*blocked*double>*"
-      "engine: fprop*reference*half>*" "engine: fprop*reference*bfloat>*" "engine: fprop*reference*float>*"
-      "engine: the number*reference*half>*" "engine: the number*reference*bfloat>*")
+      "correlation: bits do not depend*16>*" "engine: fprop*_with<16>*")
   elseif(cordee_tsan)
-    set(cordee_sanitized_seldom_cases_train "on_host: bytes on the device*" "adversarial: 1*ranks train*" "adversarial: LARS*"
-      "adversarial: batch_norm_over*" "adversarial: the network that is evaluated*")
+    set(cordee_sanitized_seldom_cases_train "on_host: bytes on the device*")
     set(cordee_sanitized_seldom_cases_comm "ring: every rank ends with*" "gossip keeps the laws*" "failure_report: reports of random*")
   endif()
 endif()
@@ -76,6 +73,10 @@ endfunction()
 
 # cordee_sanitized_options(TARGET FOLDER)
 function(cordee_sanitized_options target folder)
+  if(cordee_asan AND NOT CORDEE_ALL_TESTS AND folder STREQUAL "ops")
+    target_compile_definitions(${target} PRIVATE CORDEE_SANITIZED_TESTS)
+    cordee_only_with_all("${folder}:types and widths in FURTHER_TYPES, tests/support/further_types.hpp")
+  endif()
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=.*undefined" AND folder MATCHES "^ops")
     # Four more checks per memory access of a kernel; AddressSanitizer and the processor detect these errors.
     target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment,object-size,pointer-overflow)

@@ -16,6 +16,7 @@
 #include <cordee/precision/fp16.hpp>
 #include <cordee/testing/gradient.hpp>
 
+#include "tests/support/further_types.hpp"
 #include "tests/support/numbers.hpp"
 
 namespace support {
@@ -26,10 +27,11 @@ struct half_form {
   static constexpr int V = Block;
 };
 // One lane, a width without instructions of its own, a register, two of them.
-#define HALF_FORMS                                                                    \
-  half_form<half, 1>, half_form<bfloat, 1>, half_form<half, 3>, half_form<bfloat, 4>, \
-      half_form<half, lanes<float>>, half_form<bfloat, lanes<float>>,                 \
-      half_form<bfloat, 2 * lanes<float>>
+#define HALF_FORMS                                                                            \
+  half_form<half, 1>, half_form<bfloat, 4>,                                                   \
+      half_form<half, lanes<float>> FURTHER_TYPES(, half_form<bfloat, 1>, half_form<half, 3>, \
+                                                  half_form<bfloat, lanes<float>>,            \
+                                                  half_form<bfloat, 2 * lanes<float>>)
 
 /// The same numbers as N and as float.
 template <Number N>

@@ -12,6 +12,7 @@
 #include <cordee/testing/gradient.hpp>
 
 #include "tests/support/batch_norm_fixture.hpp"
+#include "tests/support/further_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -49,11 +50,11 @@ void check_all_gradients(L& bn) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("batch_norm: every gradient is the derivative of its forward", K,
-                   norm_case<1, epilogue::store>, norm_case<1, epilogue::relu>,
-                   norm_case<1, epilogue::add_relu>, norm_case<3, epilogue::add_relu>,
-                   norm_case<lanes<double>, epilogue::store>,
-                   norm_case<lanes<double>, epilogue::relu>,
-                   norm_case<lanes<double>, epilogue::add_relu>) {
+                   norm_case<1, epilogue::store>, norm_case<3, epilogue::add_relu>,
+                   norm_case<lanes<double>, epilogue::relu> FURTHER_TYPES(
+                       , norm_case<1, epilogue::relu>, norm_case<1, epilogue::add_relu>,
+                       norm_case<lanes<double>, epilogue::store>,
+                       norm_case<lanes<double>, epilogue::add_relu>)) {
   for (const int ghost_batch : {0, 2}) {
     batch_norm_fixture<double, K::V, typename K::epilogue> bn({{5, 3, 3}, ghost_batch}, 5);
     check_all_gradients(bn);

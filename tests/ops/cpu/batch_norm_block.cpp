@@ -14,6 +14,8 @@
 #include <cordee/ops/cpu/batch_norm_block.hpp>
 #include <cordee/testing/gradient.hpp>
 
+#include "tests/support/further_types.hpp"
+
 using namespace cordee;
 using namespace cordee::detail::ops;
 
@@ -25,16 +27,17 @@ struct block_case {
   static constexpr int V = Lanes;
   using epilogue = E;
 };
-#define WIDTHS                                                                                     \
-  block_case<float, 1>, block_case<float, 3>, block_case<float, 4>,                                \
-      block_case<float, lanes<float>>, block_case<float, 2 * lanes<float>>, block_case<double, 1>, \
-      block_case<double, lanes<double>>
+#define WIDTHS                                                                          \
+  block_case<float, 3>, block_case<float, lanes<float>>,                                \
+      block_case<double, 1> FURTHER_TYPES(, block_case<float, 1>, block_case<float, 4>, \
+                                          block_case<float, 2 * lanes<float>>,          \
+                                          block_case<double, lanes<double>>)
 #define WIDTHS_AND_EPILOGUES                                                     \
   block_case<double, 1, epilogue::store>, block_case<double, 3, epilogue::relu>, \
-      block_case<double, 3, epilogue::add_relu>,                                 \
-      block_case<double, lanes<double>, epilogue::store>,                        \
-      block_case<double, lanes<double>, epilogue::relu>,                         \
-      block_case<double, lanes<double>, epilogue::add_relu>
+      block_case<double, lanes<double>, epilogue::add_relu> FURTHER_TYPES(       \
+          , block_case<double, 3, epilogue::add_relu>,                           \
+          block_case<double, lanes<double>, epilogue::store>,                    \
+          block_case<double, lanes<double>, epilogue::relu>)
 
 // One, odd, even; below, at and above the length of a partial sum.
 constexpr std::size_t lengths_of_blocks[] = {1, 2, 3, 49, 64, 511, 512, 513, 1024, 1025};

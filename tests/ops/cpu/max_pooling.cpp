@@ -11,6 +11,8 @@
 #include <cordee/ops/cpu/pooling.hpp>
 #include <cordee/testing/gradient.hpp>
 
+#include "tests/support/further_types.hpp"
+
 using namespace cordee;
 using namespace cordee::detail::device;
 using namespace cordee::detail::ops;
@@ -22,9 +24,10 @@ struct in_blocks {
   using real = R;
   static constexpr int V = B;
 };
-#define MAX_POOL_FORMS                                                                  \
-  in_blocks<double, 1>, in_blocks<float, 1>, in_blocks<double, 3>, in_blocks<float, 4>, \
-      in_blocks<double, lanes<double>>, in_blocks<float, lanes<float>>
+#define MAX_POOL_FORMS                                                                         \
+  in_blocks<double, 1>, in_blocks<double, 3>,                                                  \
+      in_blocks<float, lanes<float>> FURTHER_TYPES(, in_blocks<float, 1>, in_blocks<float, 4>, \
+                                                   in_blocks<double, lanes<double>>)
 
 std::size_t size(int n) { return static_cast<std::size_t>(n); }
 

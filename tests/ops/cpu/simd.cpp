@@ -11,6 +11,8 @@
 
 #include <cordee/ops/cpu/simd.hpp>
 
+#include "tests/support/further_types.hpp"
+
 using namespace cordee;
 using namespace cordee::detail::ops;
 
@@ -28,9 +30,10 @@ struct half_case {
   static constexpr int V = Lanes;
 };
 // One lane, a width without instructions of its own, a register.
-#define HALF_WIDTHS                                                                            \
-  half_case<half, 1>, half_case<half, 4>, half_case<half, lanes<float>>, half_case<bfloat, 1>, \
-      half_case<bfloat, 4>, half_case<bfloat, lanes<float>>
+#define HALF_WIDTHS                                                                  \
+  half_case<half, 1>, half_case<half, lanes<float>>,                                 \
+      half_case<bfloat, 4> FURTHER_TYPES(, half_case<half, 4>, half_case<bfloat, 1>, \
+                                         half_case<bfloat, lanes<float>>)
 
 /// Whether rounding V floats at a time gives N::nearest of each, NaN for NaN.
 template <class N, int V>

@@ -14,13 +14,14 @@
 #include <cordee/precision/fp16.hpp>
 
 #include "tests/support/engine_laws.hpp"
+#include "tests/support/further_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
 using namespace support;
 
-ENGINE_LAWS(engine_of<cordee::blocked, float>, engine_of<cordee::blocked, double>,
-            engine_of<blocked_with<16>, float>);
+ENGINE_LAWS(engine_of<cordee::blocked, float>,
+            engine_of<blocked_with<16>, float> FURTHER_TYPES(, engine_of<cordee::blocked, double>));
 
 static_assert(!ConvolutionEngine<cordee::blocked, int>);
 static_assert(!ConvolutionEngine<cordee::blocked, half, float> &&

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/direct_engines.hpp"
+#include "tests/support/further_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -21,9 +22,9 @@ struct width_of {
   static constexpr int bytes = Bytes;
   static constexpr int V = Bytes / static_cast<int>(sizeof(R));
 };
-#define WIDTHS                                                                \
-  width_of<float, 16>, width_of<float, register_bytes>, width_of<double, 16>, \
-      width_of<double, register_bytes>
+#define WIDTHS                     \
+  width_of<float, register_bytes>, \
+      width_of<double, 16> FURTHER_TYPES(, width_of<float, 16>, width_of<double, register_bytes>)
 
 // Rows of input beyond 256 KiB are a second band, which begins between row 9 and row 50.
 const convolution_problem large[] = {

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/direct_engines.hpp"
+#include "tests/support/further_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -29,9 +30,9 @@ struct width_of {
     return detail::ops::plan_weight_gradient<R, V>(p, samples);
   }
 };
-#define WIDTHS                                                                \
-  width_of<float, 16>, width_of<float, register_bytes>, width_of<double, 16>, \
-      width_of<double, register_bytes>
+#define WIDTHS                     \
+  width_of<float, register_bytes>, \
+      width_of<double, 16> FURTHER_TYPES(, width_of<float, 16>, width_of<double, register_bytes>)
 
 }  // namespace
 

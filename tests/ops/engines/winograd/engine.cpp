@@ -14,15 +14,16 @@
 
 #include "tests/support/direct_engines.hpp"
 #include "tests/support/engine_laws.hpp"
+#include "tests/support/further_types.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
 using namespace cordee::detail::precision;
 using namespace support;
 
-ENGINE_LAWS(engine_of<winograd, float>, engine_of<winograd, double>,
-            engine_of<winograd_with<16>, float>, engine_of<winograd, half>,
-            engine_of<winograd, bfloat>);
+ENGINE_LAWS(engine_of<winograd, float>, engine_of<winograd_with<16>, float>,
+            engine_of<winograd, bfloat> FURTHER_TYPES(, engine_of<winograd, double>,
+                                                      engine_of<winograd, half>));
 
 namespace {
 
