@@ -36,11 +36,14 @@ function(cordee_combine_tests list name extension)
   list(FILTER units INCLUDE REGEX "/core/algorithm[.]cpp$|/core/clock[.]cpp$|/core/math[.]cpp$|/core/min_max[.]cpp$|/core/thread[.]cpp$|/infer/allocations[.]cpp$|/infer/integer_network_on[.]cpp$|engines[.]cpp$|/ops/cpu/half_precision[a-z_]*[.]cpp$")
   list(FILTER tests EXCLUDE REGEX "/core/algorithm[.]cpp$|/core/clock[.]cpp$|/core/math[.]cpp$|/core/min_max[.]cpp$|/core/thread[.]cpp$|/infer/allocations[.]cpp$|/infer/integer_network_on[.]cpp$|engines[.]cpp$|/ops/cpu/half_precision[a-z_]*[.]cpp$")
   set(script ${PROJECT_SOURCE_DIR}/cmake/unity.cmake)
-  # Trainers' types are compiled once a unit: a batch of 36 has a fifth of them in common with the next one.
+  # A type is compiled once a unit: batches of 36 have a fifth of the trainers in common, and a third of the kernels of
+  # integer networks. Two units of trainers take 4.5 GB each.
   set(size ${CORDEE_TEST_UNITY_BATCH})
-  if(name STREQUAL "train" AND size EQUAL 36)
-    list(LENGTH tests count)
-    math(EXPR size "(${count} + 1) / 2")
+  if(tests AND size EQUAL 36 AND name MATCHES "^(train|infer)$")
+    list(LENGTH tests size)
+    if(name STREQUAL "train")
+      math(EXPR size "(${size} + 1) / 2")
+    endif()
   endif()
   set(k 0)
   while(tests)
